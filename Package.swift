@@ -202,7 +202,7 @@ let package = Package(
     // What scripts of this repository ask of the modules, and no user needs.
     program(
       "test-tool", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "Sealing", "Basics",
-      "ArgumentParser", "Crypto", path: "Tests/Support/TestTool"),
+      "WebPushGateway", "ArgumentParser", "Crypto", "HTTPTypes", path: "Tests/Support/TestTool"),
     tests("WorldTests", path: "Tests/Proof/WorldTests"),
     tests("BasicsTests", "Basics", path: "Tests/Base/BasicsTests"),
     tests("SealingTests", "Sealing", "Crypto", "CryptoExtras", path: "Tests/Base/SealingTests"),

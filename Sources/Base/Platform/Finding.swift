@@ -2,7 +2,7 @@ package import Basics
 
 /// The result of one of `doctor`'s checks.
 package struct Finding: Sendable, Hashable {
-  package enum Standing: Sendable, Hashable {
+  package enum Standing: Sendable, Hashable, CaseIterable {
     case good
     /// It works, with a drawback that the operator should know.
     case warning

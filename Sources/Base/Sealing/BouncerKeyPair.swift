@@ -50,7 +50,7 @@ package struct BouncerKeyring: Sendable {
   /// A key pair and whether it is active.
   package struct Entry: Sendable {
     /// Whether new versions of the apps should contain the key.
-    package enum State: String, Sendable, Codable {
+    package enum State: String, Sendable, Codable, CaseIterable {
       case active, retired
     }
 

@@ -2,20 +2,35 @@ package import HTTP
 internal import SQL
 
 extension RemoteServer {
-  /// How `--json` names the server.
-  package var json: JSON.Object {
-    .server(uuid.canonical, hostname: hostname, isDeactivated: isDeactivated)
+  /// What `--json` says of the server.
+  package static var members: [JSONMember<RemoteServer>] {
+    ServerName.members.of {
+      ServerName(orgID: $0.uuid.canonical, hostname: $0.hostname, isDeactivated: $0.isDeactivated)
+    }
   }
 }
 
-extension JSON.Object {
-  /// A chat server by its UUID and hostname.
-  package static func server(_ uuid: String, hostname: String, isDeactivated: Bool) -> JSON.Object {
-    ["org_id": .string(uuid), "hostname": .string(hostname), "deactivated": .bool(isDeactivated)]
+/// How JSON names a chat server.
+package struct ServerName {
+  let orgID: String
+  let hostname: String
+  let isDeactivated: Bool
+
+  package init(orgID: String, hostname: String, isDeactivated: Bool) {
+    self.orgID = orgID
+    self.hostname = hostname
+    self.isDeactivated = isDeactivated
   }
 
-  /// A realm by its UUID and host; both are nil while it is not known.
-  package static func realm(_ uuid: String?, host: String?, isDeactivated: Bool) -> JSON.Object {
-    ["uuid": .optional(uuid), "host": .optional(host), "deactivated": .bool(isDeactivated)]
+  package static var members: [JSONMember<ServerName>] {
+    [
+      .member("org_id", "`zulip_org_id`, a UUID") { $0.orgID }, .member("hostname") { $0.hostname },
+      .member("deactivated") { $0.isDeactivated },
+    ]
   }
+}
+
+extension Wire: JSONRepresentable {
+  package static var jsonShape: JSONShape { .oneOf(allCases.map(\.description)) }
+  package var json: JSON { .string(description) }
 }

@@ -1,6 +1,6 @@
 package import Delivery
 internal import Foundation
-internal import HTTP
+package import HTTP
 internal import Providers
 internal import Registrations
 
@@ -21,19 +21,26 @@ package struct DeliveryReport: Sendable {
     let query: DeviceQuery
     do { query = try DeviceQuery(text) } catch { throw APIError(error.description) }
     let devices = Set(try await search.find(query).devices.map(\.id))
-    return ["deliveries": .array(recent.deliveries(to: devices).map(\.json))]
+    return ["deliveries": AcceptedDelivery.members.list(recent.deliveries(to: devices))]
   }
 }
 
 extension AcceptedDelivery {
-  fileprivate var json: JSON {
+  package static var members: [JSONMember<AcceptedDelivery>] {
     func milliseconds(_ seconds: TimeInterval) -> JSON { .number(String((seconds * 10_000).rounded() / 10)) }
     return [
-      "device": .string("\(registration.wire):\(registration.id)"),
-      "provider": .string(provider.rawValue),
-      "taken_at": .string(takenAt.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))),
-      "request_ms": request.map(milliseconds) ?? .null, "queue_ms": milliseconds(queue),
-      "provider_ms": milliseconds(answer),
+      .member("device", "as `devices[].name` of `device list`") {
+        "\($0.registration.wire):\($0.registration.id)"
+      },
+      .member("provider", .oneOf(Route.Provider.self)) { .string($0.provider.rawValue) },
+      .member("taken_at", .time, "when the chat server's request came; with milliseconds") {
+        .string($0.takenAt.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true)))
+      },
+      .member(
+        "request_ms", .orNull(.number), "the request until delivery began; null if it came from the outbox"
+      ) { $0.request.map(milliseconds) ?? .null },
+      .member("queue_ms", .number, "the wait for a connection") { milliseconds($0.queue) },
+      .member("provider_ms", .number, "the provider's time") { milliseconds($0.answer) },
     ]
   }
 }

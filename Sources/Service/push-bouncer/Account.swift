@@ -16,7 +16,7 @@ struct Account: AsyncParsableCommand {
 }
 
 extension Account {
-  struct Add: AsyncParsableCommand {
+  struct Add: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Adds a user and prints the API key, which is shown only now.")
 
@@ -42,6 +42,14 @@ extension Account {
     @Option(help: ArgumentHelp("A file that holds the API key; - is standard input.", valueName: "file"))
     var apiKeyFile: String?
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<(user: User, key: String)>] {
+      User.members.of { $0.user } + [
+        .member("api_key", "32 letters and digits; a secret, shown only now") { $0.key }
+      ]
+    }
+
     func run() async throws {
       let apiKey = try SecretFile.value("--api-key", apiKey, file: apiKeyFile, "API key")
       guard AccountStore.isEmail(email) else {
@@ -65,8 +73,7 @@ extension Account {
       let (user, key) = try await Store.with(options, configuration) { store in
         try await add(to: store.realm(uuid, configuration.server), store.accounts, apiKey)
       }
-      let document = user.summary + [.init("api_key", .string(key))]
-      options.show(.object(JSON.Object(document)), "\(user.line)\n\napi_key = \(key)")
+      options.show((user, key), Self.document, "\(user.line)\n\napi_key = \(key)")
     }
 
     private func add(
@@ -91,30 +98,42 @@ extension Account {
     }
   }
 
-  struct List: AsyncParsableCommand {
+  struct List: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(abstract: "Lists the users.")
 
     @OptionGroup var options: GlobalOptions
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<[User]>] { [.list("accounts", of: columns.members()) { $0 }] }
+
+    private static var columns: [ReportColumn<User>] {
+      [
+        .text("email", "EMAIL") { $0.email },
+        .text("username", "USERNAME", "the name at Nextcloud's endpoints") { $0.username },
+        .member("user_id", "the number in the chat") { $0.userID },
+        .cell("USER", isNumber: true) { .init("\($0.userID)") },
+        .text("realm_name", "REALM") { $0.realm.name },
+        .text("realm_uuid", "REALM UUID") { $0.realm.uuid.canonical },
+      ]
+    }
+
     func run() async throws {
       let users = try await Store.with(options) { try await $0.accounts.all() }
       try options.show(
-        "accounts", users,
-        [
-          .text("email", "EMAIL") { $0.email }, .text("username", "USERNAME") { $0.username },
-          .member("user_id") { .integer($0.userID) }, .cell("USER", isNumber: true) { .init("\($0.userID)") },
-          .text("realm_name", "REALM") { $0.realm.name },
-          .text("realm_uuid", "REALM UUID") { $0.realm.uuid.canonical },
-        ], none: "no accounts: add one with push-bouncer account add --email EMAIL")
+        users, Self.document, Self.columns,
+        none: "no accounts: add one with push-bouncer account add --email EMAIL")
     }
   }
 
-  struct Remove: AsyncParsableCommand {
+  struct Remove: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Removes a user with all devices and app passwords.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The user's email.") var email: String
+
+    static var documents: [JSONDocument] { .of(User.members) }
 
     func run() async throws {
       let user = try await Store.with(options) { store in
@@ -124,7 +143,7 @@ extension Account {
         try await store.devices().remove(user: user.id)
         return user
       }
-      options.show(.object(JSON.Object(user.summary)), "\(user.email) is removed")
+      options.show(user, User.members, "\(user.email) is removed")
     }
   }
 }
@@ -145,11 +164,12 @@ extension Store {
 }
 
 extension User {
-  fileprivate var summary: [JSON.Object.Member] {
+  fileprivate static var members: [JSONMember<User>] {
     [
-      .init("realm_uuid", .string(realm.uuid.canonical)), .init("user_id", .integer(userID)),
-      .init("user_uuid", .string(uuid.canonical)), .init("email", .string(email)),
-      .init("username", .string(username)),
+      .member("realm_uuid") { $0.realm.uuid.canonical },
+      .member("user_id", "the number in the chat") { $0.userID },
+      .member("user_uuid") { $0.uuid.canonical }, .member("email") { $0.email },
+      .member("username", "the name at Nextcloud's endpoints") { $0.username },
     ]
   }
 

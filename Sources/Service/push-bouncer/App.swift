@@ -53,7 +53,7 @@ struct App: AsyncParsableCommand {
 }
 
 extension App {
-  struct Check: AsyncParsableCommand {
+  struct Check: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract:
         "Compares an app's source, or its APK, AAB or IPA, with this service; exits 1 if the two do not fit.",
@@ -101,7 +101,7 @@ extension App {
         }
         if !report.isGood || !report.skipped.isEmpty { throw ExitCode.failure }
       } catch let fault as Fault where options.json {
-        printLine(Self.json(nil, fault).text)
+        options.show(.failure(fault), Self.document, "")
         throw ExitCode.failure
       }
     }
@@ -116,46 +116,62 @@ extension App {
     }
 
     private func show(_ report: AppCheck.Report) {
-      options.show(Self.json(report)) { page in
+      options.show(.success(report), Self.document) { page in
         page.add("This is \(report.app)\(report.variant.map { ": \($0)" } ?? "").")
         page.add()
         Self.fill(&page, report)
       }
     }
 
-    /// - Parameter fault: why there is no report.
-    private static func json(_ report: AppCheck.Report?, _ fault: Fault? = nil) -> JSON {
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<Result<AppCheck.Report, Fault>>] {
       [
-        "app": .string(report?.app ?? ""), "flavor": .optional(report?.flavor),
-        "configuration": .optional(report?.configuration), "counts": counts(report?.findings ?? []),
-        "findings": (report?.findings ?? []).json(columns),
-        "error": fault.map { ["message": .string($0.description), "advice": .optional($0.advice)] } ?? .null,
+        .member("app", "which app this is; empty if there is an `error`") { $0.report?.app ?? "" },
+        .member("flavor", "which of an Android app's flavours was checked") { $0.report?.flavor },
+        .member("configuration", "which configuration of an Xcode project was checked") {
+          $0.report?.configuration
+        },
+        .object("counts", of: counts) { $0.report?.findings ?? [] },
+        .list("findings", of: findingMembers) { $0.report?.findings ?? [] },
+        .object("error", "why nothing could be checked", orNull: errorMembers) { $0.fault },
       ]
     }
 
-    private static func counts(_ findings: [AppCheck.Finding]) -> JSON {
-      func count(_ standing: Finding.Standing) -> JSON {
-        .integer(Int64(findings.count { $0.standing == standing }))
+    private static var counts: [JSONMember<[AppCheck.Finding]>] {
+      func count(_ name: String, _ standing: Finding.Standing) -> JSONMember<[AppCheck.Finding]> {
+        .member(name) { $0.count { $0.standing == standing } }
       }
       return [
-        "ok": count(.good), "warnings": count(.warning), "faults": count(.fault), "skipped": count(.skipped),
+        count("ok", .good), count("warnings", .warning), count("faults", .fault), count("skipped", .skipped),
       ]
     }
 
-    private static var columns: [ReportColumn<AppCheck.Finding>] {
-      .check(\.check, \.standing) + [
-        .text("found", nil) { $0.found }, .text("value", nil) { $0.value },
-        .text("remark", nil) { $0.remark },
-        .text("file", nil) { $0.file }, .member("line") { .optional($0.line.map(Int64.init)) },
-        .text("expected", nil) { $0.expected }, .text("effect", nil) { $0.effect },
-        .member("places") { .array($0.places.map(json)) },
-      ]
-    }
-
-    private static func json(_ place: AppCheck.Place) -> JSON {
+    private static var errorMembers: [JSONMember<Fault>] {
       [
-        "file": .optional(place.file), "line": .optional(place.line.map(Int64.init)),
-        "member": .optional(place.member), "target": .optional(place.target),
+        .member("message", "what is wrong") { $0.description },
+        .member("advice", "how to fix it") { $0.advice },
+      ]
+    }
+
+    private static var findingMembers: [JSONMember<AppCheck.Finding>] {
+      JSONMember.check(\.check, \.standing) + [
+        .member("found", "value and remark in one") { $0.found },
+        .member("value", "what the app has") { $0.value },
+        .member("remark", "what is to be known of it, or why it could not be checked") { $0.remark },
+        .member("file", "where, in the app: the first of `places`") { $0.file },
+        .member("line", "of this file, from 1") { $0.line },
+        .member("expected", "what must be there") { $0.expected },
+        .member("effect", "what happens otherwise") { $0.effect },
+        .list("places", "one cause is one finding with all its places", of: placeMembers) { $0.places },
+      ]
+    }
+
+    private static var placeMembers: [JSONMember<AppCheck.Place>] {
+      [
+        .member("file") { $0.file }, .member("line") { $0.line },
+        .member("member", "what it is called there: `google_app_id` in `resources.arsc`") { $0.member },
+        .member("target", "the target of an Xcode project") { $0.target },
       ]
     }
 
@@ -186,7 +202,7 @@ extension App {
     }
   }
 
-  struct Expect: AsyncParsableCommand {
+  struct Expect: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Prints what an app has to match, for app check --against on another machine.",
       discussion: """
@@ -199,6 +215,17 @@ extension App {
 
     @OptionGroup var options: GlobalOptions
 
-    func run() async throws { printLine(try App.service(options, isNeeded: true).json.text) }
+    static var documents: [JSONDocument] {
+      .of(AppCheck.Service.members, note: "The same with and without `--json`. There is no secret in it.")
+    }
+
+    func run() async throws {
+      printLine(JSON.object(AppCheck.Service.members.object(try App.service(options, isNeeded: true))).text)
+    }
   }
+}
+
+extension Result<AppCheck.Report, Fault> {
+  fileprivate var report: AppCheck.Report? { try? get() }
+  fileprivate var fault: Fault? { if case .failure(let fault) = self { fault } else { nil } }
 }

@@ -8,7 +8,7 @@ import Registrations
 import SQL
 
 /// `copy`: copies one database to another.
-struct Copy: AsyncParsableCommand {
+struct Copy: AsyncParsableCommand, PrintsDocument {
   static let configuration = CommandConfiguration(
     abstract: "Copies everything from one database to another, from SQLite to PostgreSQL or back.",
     discussion: """
@@ -26,6 +26,20 @@ struct Copy: AsyncParsableCommand {
     help: ArgumentHelp(
       "The database that the service is to use; it must be empty or not exist yet.", valueName: "url"))
   var to: String
+
+  static var documents: [JSONDocument] { .of(document) }
+
+  private static var document: [JSONMember<[DatabaseCopy.Report]>] {
+    [.list("tables", of: columns.members()) { $0 }]
+  }
+
+  private static var columns: [ReportColumn<DatabaseCopy.Report>] {
+    [
+      .text("table", "TABLE") { $0.table },
+      .number("rows", "ROWS", "rows that both databases have") { Int64($0.rows) },
+      .number("copied", "COPIED NOW", "those that this run has copied") { Int64($0.copied) },
+    ]
+  }
 
   func run() async throws {
     let from = try url(from, "--from")
@@ -49,18 +63,14 @@ struct Copy: AsyncParsableCommand {
         }
       }
     }
-    let columns: [ReportColumn<DatabaseCopy.Report>] = [
-      .text("table", "TABLE") { $0.table }, .number("rows", "ROWS") { Int64($0.rows) },
-      .number("copied", "COPIED NOW") { Int64($0.copied) },
-    ]
-    options.show(["tables": reports.json(columns)]) { page in
+    options.show(reports, Self.document) { page in
       let rows = reports.map(\.rows).reduce(0, +)
       page.add(
         "\(Phrase.count(rows, "row")): both databases are the same. Set database.url to the new one and start the service."
       )
       guard rows > 0 else { return }
       page.add()
-      page.add(reports.filter { $0.rows > 0 }.table(columns))
+      page.add(reports.filter { $0.rows > 0 }.table(Self.columns))
     }
   }
 

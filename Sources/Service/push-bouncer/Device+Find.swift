@@ -12,7 +12,7 @@ import Sealing
 import Server
 
 extension Device {
-  struct List: AsyncParsableCommand {
+  struct List: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Lists the devices of a chat server or of one of its realms.")
 
@@ -27,12 +27,14 @@ extension Device {
       }
     }
 
+    static var documents: [JSONDocument] { found }
+
     func run() async throws {
       try await search(.server(server, realm: realm), limit: limit, options, list)
     }
   }
 
-  struct Find: AsyncParsableCommand {
+  struct Find: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Finds a user's or a phone's registrations, and says what is known of each.",
       discussion: """
@@ -60,6 +62,8 @@ extension Device {
         throw ValidationError("--server needs --user; device list shows all devices of a server")
       }
     }
+
+    static var documents: [JSONDocument] { found }
 
     func run() async throws {
       try await search(try query(), limit: 100, options, describe)
@@ -90,7 +94,7 @@ extension Device {
 
   }
 
-  struct Show: AsyncParsableCommand {
+  struct Show: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Shows one registration: what it is, its state, and what to do.")
 
@@ -101,6 +105,8 @@ extension Device {
         """)
     var name: String
 
+    static var documents: [JSONDocument] { found }
+
     func run() async throws {
       guard let query = DeviceQuery.row(name) else {
         throw ValidationError("\(name) is not a name such as e2ee:12")
@@ -108,6 +114,17 @@ extension Device {
       try await search(query, limit: 1, options, describe)
     }
   }
+}
+
+private var found: [JSONDocument] { .of(document, note: "Exits 1 if no device is found.") }
+
+private var document: [JSONMember<DeviceSearch.SearchResult>] {
+  [
+    .list("devices", of: FoundDevice.members(for: .operator)) { $0.devices },
+    .member("more", "whether there are more than were asked for") { $0.isCut },
+    .list("servers", "the chat servers that the search has found", of: RemoteServer.members) { $0.servers },
+    .member("advice", "what to do if nothing was found") { $0.advice },
+  ]
 }
 
 /// Prints the result of a search, or an explanation if nothing was found.
@@ -118,11 +135,7 @@ private func search(
   let answer = try await Store.with(options) { store in
     try await DeviceSearch(database: store.database, storageKey: store.storageKey).find(query, limit: limit)
   }
-  options.show([
-    "devices": answer.devices.json(FoundDevice.columns), "more": .bool(answer.isCut),
-    "servers": .array(answer.servers.map { .object($0.json) }),
-    "advice": .optional(answer.advice),
-  ]) { page in
+  options.show(answer, document) { page in
     guard answer.devices.isEmpty else { return fill(&page, answer) }
     page.add(answer.advice ?? "")
     guard !answer.servers.isEmpty else { return }
@@ -183,17 +196,18 @@ extension FoundDevice.Fact {
 extension FoundDevice {
   fileprivate static var columns: [ReportColumn<FoundDevice>] {
     [
-      .members { $0.json(for: .operator) }, .text(nil, "DEVICE") { $0.name },
-      .text(nil, "STATE", tone: \.state.tone) { $0.state.words },
-      .text(nil, "REALM") { $0.realm?.host }, .text(nil, "USER") { $0.user },
+      .cell("DEVICE") { .init($0.name) }, .cell("STATE") { .init($0.state.words, $0.state.tone) },
+      .cell("REALM") { .optional($0.realm?.host) }, .cell("USER") { .optional($0.user) },
       .cell("APP") { device in
         let pushService = device.provider == "webpush" ? device.target : nil
         return .init([device.app, device.provider, pushService].compactMap(\.self).joined(separator: " "))
       },
-      .text(nil, "TOKEN") { $0.fingerprint }, .age(nil, "REGISTERED") { $0.registeredAt },
-      .age(nil, "LAST SUCCESS") { $0.deliveredAt },
-      .text(nil, "LAST FAILURE") { $0.failure.map { "\($0.reason) \(Phrase.age($0.at))" } },
-      .number(nil, "WAITING") { $0.waiting },
+      .cell("TOKEN") { .optional($0.fingerprint) },
+      .cell("REGISTERED") { .init(Phrase.age($0.registeredAt)) },
+      .cell("LAST SUCCESS") { .init(Phrase.age($0.deliveredAt)) },
+      .cell("LAST FAILURE") { device in .optional(device.failure.map { "\($0.reason) \(Phrase.age($0.at))" })
+      },
+      .cell("WAITING", isNumber: true) { .number($0.waiting) },
     ]
   }
 }

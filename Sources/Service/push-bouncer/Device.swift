@@ -65,7 +65,7 @@ extension Phone {
     var seen = try await home.next()
     let phone = try await GatewayPhone(
       at: bouncer, appID: isIPhone ? appID : nil, sender: sender, client: home.client)
-    options.show(phone.subscription, phone.subscription.text)
+    printLine(phone.subscription.text)
     try await show {
       var arrived: [(Result<String, Unreadable>, Bool)] = []
       for delivery in try await home.deliveries(after: &seen) {
@@ -87,7 +87,7 @@ extension Phone {
       for (notification, isCall) in try await arrivals() {
         arrived += 1
         let text = Self.text(of: notification)
-        options.show(["plaintext": .string(text), "call": .bool(isCall)], text)
+        options.show((text, isCall), Self.nextcloudDocument, text)
       }
     }
   }

@@ -8,7 +8,7 @@ import Platform
 import Server
 
 /// `doctor`: checks that everything works.
-struct Doctor: AsyncParsableCommand {
+struct Doctor: AsyncParsableCommand, PrintsDocument {
   static let configuration = CommandConfiguration(
     commandName: "doctor",
     abstract:
@@ -44,8 +44,22 @@ struct Doctor: AsyncParsableCommand {
     } catch let fault as Fault {
       findings = Finding.unreadable(fault)
     }
-    options.show(["findings": findings.json(Finding.columns)]) { Self.fill(&$0, findings) }
+    options.show(findings, Self.document) { Self.fill(&$0, findings) }
     if !findings.allSatisfy(\.isGood) { throw ExitCode.failure }
+  }
+
+  static var documents: [JSONDocument] { .of(document) }
+
+  private static var document: [JSONMember<[Finding]>] {
+    [
+      .list(
+        "findings",
+        of: JSONMember<Finding>.check(\.check, \.standing) + [
+          .member("detail", "what was found, in a sentence") { $0.detail },
+          .member("advice", "what to do") { $0.advice },
+        ]
+      ) { $0 }
+    ]
   }
 
   private static func fill(_ page: inout Page, _ findings: [Finding]) {
@@ -83,12 +97,18 @@ extension Finding.Standing {
   }
 }
 
-extension Array {
+extension JSONMember {
   /// What `doctor` and `app check` have in common: what was checked, and with which result.
-  static func check<Row>(
-    _ check: @escaping (Row) -> String, _ standing: @escaping (Row) -> Finding.Standing
-  ) -> [ReportColumn<Row>] where Element == ReportColumn<Row> {
-    [.text("check", nil) { check($0) }, .text("status", nil) { standing($0).name }]
+  static func check(
+    _ check: @escaping (Whole) -> String, _ standing: @escaping (Whole) -> Finding.Standing
+  ) -> [JSONMember] {
+    [
+      .member("check", "what was checked", check),
+      .member(
+        "status", .oneOf(Finding.Standing.allCases.map(\.name)),
+        "`warning` is something to know, and no fault; `skipped` could not be checked"
+      ) { .string(standing($0).name) },
+    ]
   }
 }
 
@@ -100,10 +120,6 @@ extension Finding {
     return (faults == 0 ? "No fault was found" : "\(Phrase.count(faults, "fault")) found")
       + (warnings == 0 ? "." : ", and \(Phrase.count(warnings, "warning")) given.")
   }
-
-  fileprivate static var columns: [ReportColumn<Finding>] {
-    .check(\.check, \.standing) + [.text("detail", nil) { $0.detail }, .text("advice", nil) { $0.advice }]
-  }
 }
 
 /// `clock ...`: lets the operator confirm a clock that the service doubts.
@@ -113,7 +129,7 @@ struct Clock: AsyncParsableCommand {
 }
 
 extension Clock {
-  struct Trust: AsyncParsableCommand {
+  struct Trust: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Confirms that this machine's clock is right.",
       discussion: """
@@ -125,13 +141,19 @@ extension Clock {
     @OptionGroup var options: GlobalOptions
     @Option(help: .hidden) var clockOffset: String?
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<Date>] {
+      [.member("time", "what every node now takes for right") { $0 }]
+    }
+
     func run() async throws {
       guard let offset = clockOffset.map(Quantity.duration) ?? .zero else {
         throw ValidationError("--clock-offset must be a duration, like 25h")
       }
       let now = Date() + offset / .seconds(1)
       _ = try await Store.with(options) { try await ClockRecord(database: $0.database).write(now) }
-      options.show(["time": .time(now)], "it is \(now.formatted(.iso8601)) from now on")
+      options.show(now, Self.document, "it is \(now.formatted(.iso8601)) from now on")
     }
   }
 }

@@ -10,7 +10,7 @@ import Sealing
 import Server
 
 /// `init`: sets up a new installation.
-struct Init: AsyncParsableCommand {
+struct Init: AsyncParsableCommand, PrintsDocument {
   static let configuration = CommandConfiguration(
     abstract:
       "Writes a commented push-bouncer.yaml, the Keys folder with a first key pair, and the database; overwrites nothing.",
@@ -53,13 +53,9 @@ struct Init: AsyncParsableCommand {
       publicKey: key.publicKey, url: configuration.http.publicURL,
       isForNextcloud: nextcloud || configuration.nextcloudProxy.isEnabled)
 
-    options.show(
-      [
-        "config": .string(file), "keys_directory": .string(directory),
-        "database": .string("\(configuration.database.url)"), "public_key": .string(key.publicKey),
-        "instructions": .array(instructions.all.map(\.json)),
-      ]
-    ) { page in
+    let result = Result(
+      file: file, configuration: configuration, publicKey: key.publicKey, instructions: instructions)
+    options.show(result, Self.document) { page in
       page.add(isNew ? "Wrote \(file)." : "\(file) was there already.")
       page.add(
         """
@@ -96,6 +92,25 @@ struct Init: AsyncParsableCommand {
     }
   }
 
+  static var documents: [JSONDocument] { .of(document) }
+
+  private struct Result {
+    let file: String
+    let configuration: Configuration
+    let publicKey: String
+    let instructions: AppInstructions
+  }
+
+  private static var document: [JSONMember<Result>] {
+    [
+      .member("config", "path of the configuration file") { $0.file },
+      .member("keys_directory", "path of the key folder") { $0.configuration.keys.directory },
+      .member("database", "its URL, without the password") { "\($0.configuration.database.url)" },
+      .member("public_key", "the bouncer's public key: 32 bytes in base64") { $0.publicKey },
+      .list("instructions", of: AppInstructions.Instruction.members) { $0.instructions.all },
+    ]
+  }
+
   /// What to run after `init`. systemd runs the service of the package, and only root has its rights.
   static func nextCommands(for configuration: Configuration) -> [String] {
     let add = "push-bouncer server add --hostname chat.example.org"
@@ -128,10 +143,11 @@ struct AppInstructions {
       self.then = then
     }
 
-    var json: JSON {
+    static var members: [JSONMember<Instruction>] {
       [
-        "program": .string(program), "file": .string(file), "lines": .array(lines.map(JSON.string)),
-        "then": .optional(then),
+        .member("program", "the program whose file is to be changed") { $0.program },
+        .member("file") { $0.file }, .member("lines", "to put there") { $0.lines },
+        .member("then", "the command to run afterwards") { $0.then },
       ]
     }
   }

@@ -23,17 +23,31 @@ private struct KeyReport {
 
   static var columns: [ReportColumn<KeyReport>] {
     [
-      .text("public_key", "PUBLIC KEY") { $0.key.publicKey },
-      .text("state", "STATE", tone: { $0.key.state == .active ? .good : .faint }) { $0.key.state.rawValue },
+      .text("public_key", "PUBLIC KEY", "32 bytes in base64") { $0.key.publicKey },
+      .text(
+        "state", "STATE", shape: .oneOf(BouncerKeyring.Entry.State.self),
+        tone: { $0.key.state == .active ? .good : .faint }
+      ) { $0.key.state.rawValue },
       .age("created_at", "CREATED") { $0.key.createdAt },
-      .number("registrations", "REGISTRATIONS") { $0.usage?.registrations ?? 0 },
-      .number("registrations_30d", "IN 30 DAYS") { $0.usage?.recentRegistrations ?? 0 },
-      .age("last_used_at", "LAST USED") { $0.usage?.lastUsedAt },
+      .number("registrations", "REGISTRATIONS", "those that were sealed to this key") {
+        $0.usage?.registrations ?? 0
+      },
+      .number("registrations_30d", "IN 30 DAYS", "those of the last 30 days") {
+        $0.usage?.recentRegistrations ?? 0
+      },
+      .age("last_used_at", "LAST USED", "the latest registration with it") { $0.usage?.lastUsedAt },
     ]
   }
 
-  var json: JSON { Self.columns.json(self) }
+  static var members: [JSONMember<KeyReport>] { columns.members() }
+  static var list: [JSONMember<[KeyReport]>] { [.list("keys", of: members) { $0 }] }
 }
+
+extension Keys.Generate: PrintsDocument { static var documents: [JSONDocument] { .of(KeyReport.members) } }
+extension Keys.Retire: PrintsDocument { static var documents: [JSONDocument] { .of(KeyReport.members) } }
+extension Keys.Remove: PrintsDocument { static var documents: [JSONDocument] { .of(KeyReport.members) } }
+extension Keys.List: PrintsDocument { static var documents: [JSONDocument] { .of(KeyReport.list) } }
+extension Keys.Import: PrintsDocument { static var documents: [JSONDocument] { .of(KeyReport.list) } }
 
 extension Configuration {
   fileprivate var keyFiles: BouncerKeyFiles { BouncerKeyFiles(directory: keys.directory) }
@@ -74,7 +88,7 @@ extension Keys {
 
     func run() async throws {
       let key = try options.keyFiles().generate()
-      options.show(KeyReport(key: key, usage: nil).json, key.publicKey)
+      options.show(KeyReport(key: key, usage: nil), KeyReport.members, key.publicKey)
     }
   }
 
@@ -90,7 +104,7 @@ extension Keys {
         return try configuration.keyFiles.list().map { KeyReport(key: $0, usage: usage[$0.publicKey]) }
       }
       try options.show(
-        "keys", reports, KeyReport.columns, none: "no keys: make one with push-bouncer keys generate")
+        reports, KeyReport.list, KeyReport.columns, none: "no keys: make one with push-bouncer keys generate")
     }
   }
 
@@ -107,7 +121,7 @@ extension Keys {
         let usage = try await store.usage()
         return KeyReport(key: try configuration.keyFiles.retire(publicKey), usage: usage[publicKey])
       }
-      options.show(report.json) { $0.add([report].table(KeyReport.columns)) }
+      options.show(report, KeyReport.members) { $0.add([report].table(KeyReport.columns)) }
     }
   }
 
@@ -135,7 +149,7 @@ extension Keys {
         }
         return KeyReport(key: try configuration.keyFiles.remove(publicKey), usage: usage)
       }
-      options.show(report.json, "removed \(publicKey)")
+      options.show(report, KeyReport.members, "removed \(publicKey)")
     }
   }
 
@@ -155,14 +169,14 @@ extension Keys {
         decoding: try PrivateFile.contents(of: zulipSecrets, atMost: 4 << 20), as: UTF8.self)
       let keys = try options.keyFiles().importZulipSecrets(secrets, of: zulipSecrets)
       options.show(
-        ["keys": .array(keys.map { KeyReport(key: $0, usage: nil).json })],
+        keys.map { KeyReport(key: $0, usage: nil) }, KeyReport.list,
         keys.map { "imported \($0.publicKey)" }.joined(separator: "\n"))
     }
   }
 }
 
 extension Keys {
-  struct RotateStorage: AsyncParsableCommand {
+  struct RotateStorage: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract:
         "Replaces storage.key, and seals everything with the new key, while the service is stopped.",
@@ -179,6 +193,15 @@ extension Keys {
     var wait = "60s"
     @Option(help: .hidden) var silence = 15
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<Resealing.Count>] {
+      [
+        .member("resealed", "values that are sealed with the new key") { $0.resealed },
+        .member("unreadable", "values that open with neither key, and were left") { $0.unreadable },
+      ]
+    }
+
     func run() async throws {
       guard let timeout = Quantity.duration(wait) else {
         throw ValidationError("--wait must be a duration, like 5m")
@@ -194,7 +217,7 @@ extension Keys {
         ? ""
         : "; \(Phrase.count(count.unreadable, "value opens", "values open")) with neither key and stayed as before"
       options.show(
-        ["resealed": .integer(Int64(count.resealed)), "unreadable": .integer(Int64(count.unreadable))],
+        count, Self.document,
         """
         storage.key is replaced: \(Phrase.count(count.resealed, "value")) sealed with the new key\(rest). Back it up, and \
         copy it to machines that have a Keys folder of their own

@@ -18,7 +18,7 @@ struct Migrate: AsyncParsableCommand {
 }
 
 extension Migrate {
-  struct Zulip: AsyncParsableCommand {
+  struct Zulip: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Imports servers, realms and registrations from a Zulip bouncer.",
       discussion: """
@@ -45,6 +45,8 @@ extension Migrate {
     @Option(
       help: ArgumentHelp("A CSV file that gets the refused rows, each with the reason.", valueName: "file"))
     var rejects: String?
+
+    static var documents: [JSONDocument] { .of(ImportReport.members) }
 
     func run() async throws {
       // Opened before root becomes the service's user, who may not be allowed to read it.
@@ -104,7 +106,7 @@ extension Migrate {
       }
       if let rejects { printError("\(rejects): \(report.refusals) refused rows") }
       options.show(
-        report.json,
+        report, ImportReport.members,
         report.text + (dryRun ? "\n\nThis was a dry run: nothing has been written." : ""))
       return report.isComplete
     }

@@ -17,13 +17,32 @@ struct OutboxCommand: AsyncParsableCommand {
 }
 
 extension OutboxCommand {
-  struct List: AsyncParsableCommand {
+  struct List: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract:
         "Lists the waiting notifications by credential, kind of registration and reason, never their content."
     )
 
     @OptionGroup var options: GlobalOptions
+
+    private typealias Contents = (listing: OutboxContents.Listing, overPace: [OutboxContents.ServerOverPace])
+
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<Contents>] {
+      [
+        .member("waiting", "notifications that wait, in all") { $0.listing.count },
+        .list("groups", of: OutboxContents.Group.columns.members()) { $0.listing.groups },
+        .member(
+          "more_services", "push services that are left out; the ten for which most waits are listed"
+        ) { $0.listing.servicesLeft },
+        .list(
+          "servers_over_pace",
+          "chat servers that send more than `bouncer.notifications_per_server`, those of which most waits first",
+          of: OutboxContents.ServerOverPace.members
+        ) { $0.overPace },
+      ]
+    }
 
     /// How many of the servers over their pace are named.
     private static let mostServers = 10
@@ -32,12 +51,7 @@ extension OutboxCommand {
       let (listing, overPace) = try await Store.with(options) { store in
         (try await store.outbox.listing(), try await store.outbox.serversOverPace())
       }
-      options.show([
-        "waiting": .integer(Int64(listing.count)),
-        "groups": listing.groups.json(OutboxContents.Group.columns),
-        "more_services": .integer(Int64(listing.servicesLeft)),
-        "servers_over_pace": overPace.json(OutboxContents.ServerOverPace.columns),
-      ]) { page in
+      options.show((listing, overPace), Self.document) { page in
         guard let oldest = listing.oldestAt else { return page.add("nothing waits") }
         let count = Phrase.count(listing.count, "notification waits", "notifications wait")
         page.add("\(count), the oldest for \(Phrase.duration(Date().timeIntervalSince(oldest)))")
@@ -63,7 +77,7 @@ extension OutboxCommand {
     }
   }
 
-  struct Drop: AsyncParsableCommand {
+  struct Drop: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Drops waiting notifications: nobody gets them.",
       discussion: """
@@ -108,6 +122,12 @@ extension OutboxCommand {
       }
     }
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<Int>] {
+      [.member("dropped", "notifications that nobody will get") { $0 }]
+    }
+
     func run() async throws {
       let age = olderThan.flatMap(Quantity.duration)
       let count = try await Store.with(options) { store in
@@ -127,7 +147,7 @@ extension OutboxCommand {
         }
       }
       options.show(
-        ["dropped": .integer(Int64(count))],
+        count, Self.document,
         "\(Phrase.count(count, "notification was", "notifications were")) dropped")
     }
 
@@ -149,25 +169,36 @@ extension OutboxCommand {
 extension OutboxContents.Group {
   fileprivate static var columns: [ReportColumn<Self>] {
     [
-      .text("route", "ROUTE") { "\($0.provider):\($0.credential)" },
-      .member("target") { .string($0.target) },
+      .text("route", "ROUTE", "as in `routes list`") { "\($0.provider):\($0.credential)" },
+      .member("target", "bundle id, Firebase project or push service; may be empty") { $0.target },
       .cell("TARGET") { $0.target.isEmpty ? .none : .init($0.target) },
-      .text("kind", "KIND") { group in group.wire.map { "\($0)" } ?? "unknown" },
-      .members { .explained($0.reason) }, .text(nil, "REASON") { $0.reason },
-      .number("waiting", "WAITING") { Int64($0.count) }, .age("oldest_at", "OLDEST") { $0.oldestAt },
-      .number("attempts", "ATTEMPTS") { Int64($0.attempts) },
-      .member("due_at") { .time($0.dueAt) }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },
-      .member("expires_at") { .time($0.expiresAt) },
+      .text(
+        "kind", "KIND", "kind of registration, as `outbox drop --kind` takes it",
+        shape: .oneOf(Wire.allCases.map(\.description) + ["unknown"])
+      ) { group in group.wire.map { "\($0)" } ?? "unknown" },
+      .text("reason", "REASON", "why they wait, as of their last try; null if that is not known") {
+        $0.reason
+      },
+      .member("meaning", "what the reason means, in sentences") { group in
+        group.reason.map { Explanation.of($0).meaning }
+      },
+      .member("advice", "what to do, in sentences") { group in group.reason.map { Explanation.of($0).advice }
+      },
+      .number("waiting", "WAITING", "notifications") { Int64($0.count) },
+      .age("oldest_at", "OLDEST", "when the oldest came") { $0.oldestAt },
+      .number("attempts", "ATTEMPTS", "the most attempts that one of them has had") { Int64($0.attempts) },
+      .member("due_at", "the next attempt") { $0.dueAt }, .cell("NEXT TRY") { .init(Phrase.until($0.dueAt)) },
+      .member("expires_at", "when the first is given up") { $0.expiresAt },
       .cell("FIRST GIVEN UP") { .init(Phrase.until($0.expiresAt)) },
     ]
   }
 }
 
 extension OutboxContents.ServerOverPace {
-  fileprivate static var columns: [ReportColumn<Self>] {
+  fileprivate static var members: [JSONMember<Self>] {
     [
-      .text("hostname", nil) { $0.hostname }, .text("org_id", nil) { $0.uuid },
-      .number("waiting", nil) { Int64($0.waiting) },
+      .member("hostname") { $0.hostname }, .member("org_id") { $0.uuid },
+      .member("waiting", "its notifications that wait for that") { $0.waiting },
     ]
   }
 }

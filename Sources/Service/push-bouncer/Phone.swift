@@ -1,6 +1,7 @@
 import ArgumentParser
 import AsyncHTTPClient
 import Basics
+import Delivery
 import Demo
 import Foundation
 import HTTP
@@ -10,7 +11,7 @@ import Sealing
 import Server
 
 /// `device phone`, or just `device`: a virtual phone in a terminal.
-struct Phone: AsyncParsableCommand {
+struct Phone: AsyncParsableCommand, PrintsDocument {
   static let configuration = CommandConfiguration(
     abstract:
       "Runs a virtual phone: registers it, listens on the simulator, and prints what arrives, decrypted.",
@@ -150,6 +151,32 @@ struct Phone: AsyncParsableCommand {
     }
   }
 
+  static var documents: [JSONDocument] {
+    .of(document, note: perLine) + .of(nextcloudDocument, with: "--nextcloud", note: perLine)
+  }
+
+  private static let perLine = "One document a line for each notification."
+
+  private static func plaintext<Arrival>(_ text: @escaping (Arrival) -> String) -> JSONMember<Arrival> {
+    .member(
+      "plaintext",
+      "what was encrypted, usually JSON again; or a sentence that says why it could not be decrypted", text)
+  }
+
+  private static var document: [JSONMember<(id: TokenID, text: String, delivery: JSON?)>] {
+    [
+      .member("token_id", "8 bytes in base64") { $0.id.base64 }, plaintext { $0.text },
+      .member(
+        "delivery", .orNull(.object(AcceptedDelivery.members.fields())),
+        "from the operator's listener; null if it does not answer or knows nothing of it"
+      ) { $0.delivery ?? .null },
+    ]
+  }
+
+  static var nextcloudDocument: [JSONMember<(text: String, isCall: Bool)>] {
+    [plaintext { $0.text }, .member("call", "whether it came as a call") { $0.isCall }]
+  }
+
   /// Prints what the simulator receives for the phone, until `count` is reached.
   func listen(
     at home: PhoneHome, _ service: PushService, after seen: Int64, _ phone: () async -> VirtualPhone
@@ -169,7 +196,7 @@ struct Phone: AsyncParsableCommand {
         let id = TokenID(token: token)
         let legs = await times?.next(to: id)
         options.show(
-          ["token_id": .string(id.base64), "plaintext": .string(text), "delivery": legs ?? .null],
+          (id, text, legs), Self.document,
           legs.map { "\(text)\n  \(DeliveryTimes.sentence($0))" } ?? text)
       }
     }

@@ -38,7 +38,7 @@ struct PushBouncer: AsyncParsableCommand {
       Serve.self, DemoCommand.self, Init.self, Doctor.self, App.self, Clock.self, Keys.self,
       ServerCommand.self,
       Account.self, Routes.self, OutboxCommand.self, Stats.self, Copy.self, Migrate.self, Simulate.self,
-      Device.self, Settings.self,
+      Device.self, Settings.self, Documents.self,
     ])
 
   /// Runs the command. Errors are printed as ``Fault``.

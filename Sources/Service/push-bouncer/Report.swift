@@ -3,16 +3,16 @@ import Foundation
 import HTTP
 import Operator
 
-/// A column of a report: a member of each row's JSON object, a cell of the table, or both.
+/// A column of a report: members of each row's JSON object, a cell of the table, or both.
 struct ReportColumn<Row> {
   let heading: String?
   let isNumber: Bool
-  let members: (Row) -> [JSON.Object.Member]
+  let members: [JSONMember<Row>]
   let cell: (Row) -> Table.Cell
 
-  private init(
-    heading: String?, isNumber: Bool, members: @escaping (Row) -> [JSON.Object.Member],
-    cell: @escaping (Row) -> Table.Cell
+  init(
+    _ members: [JSONMember<Row>], _ heading: String? = nil, isNumber: Bool = false,
+    cell: @escaping (Row) -> Table.Cell = { _ in .none }
   ) {
     self.heading = heading
     self.isNumber = isNumber
@@ -20,45 +20,35 @@ struct ReportColumn<Row> {
     self.cell = cell
   }
 
-  init(
-    key: String?, heading: String?, isNumber: Bool = false, json: @escaping (Row) -> JSON,
-    cell: @escaping (Row) -> Table.Cell
-  ) {
-    self.init(
-      heading: heading, isNumber: isNumber,
-      members: { row in key.map { [.init($0, json(row))] } ?? [] }, cell: cell)
+  static func text(
+    _ name: String, _ heading: String?, _ meaning: String = "", shape: JSONShape = .string,
+    tone: @escaping (Row) -> Terminal.Tone = { _ in .plain }, _ text: @escaping (Row) -> String
+  ) -> Self {
+    .init([.member(name, shape, meaning) { .string(text($0)) }], heading) { .init(text($0), tone($0)) }
   }
 
   static func text(
-    _ key: String?, _ heading: String?, missing: Table.Cell = .none,
-    tone: @escaping (Row) -> Terminal.Tone = { _ in .plain }, _ text: @escaping (Row) -> String?
+    _ name: String, _ heading: String?, _ meaning: String = "", missing: Table.Cell = .none,
+    _ text: @escaping (Row) -> String?
   ) -> Self {
-    .init(key: key, heading: heading) {
-      .optional(text($0))
-    } cell: { row in
-      text(row).map { .init($0, tone(row)) } ?? missing
-    }
+    .init([.member(name, meaning, text)], heading) { text($0).map { .init($0) } ?? missing }
   }
 
   /// A number. With a tone, the number is highlighted unless it is zero.
   static func number(
-    _ key: String?, _ heading: String?, _ tone: Terminal.Tone? = nil, _ number: @escaping (Row) -> Int64
+    _ name: String, _ heading: String?, _ meaning: String = "", tone: Terminal.Tone? = nil,
+    _ number: @escaping (Row) -> Int64
   ) -> Self {
-    .init(key: key, heading: heading, isNumber: true) {
-      .integer(number($0))
-    } cell: {
-      let count = number($0)
-      return .init(Phrase.number(count), tone != nil && count == 0 ? .faint : tone ?? .plain)
+    .init([.member(name, meaning, number)], heading, isNumber: true) { row in
+      .number(number(row), tone)
     }
   }
 
   /// A time, which the table shows as its age.
-  static func age(_ key: String?, _ heading: String?, _ date: @escaping (Row) -> Date?) -> Self {
-    .init(key: key, heading: heading) {
-      .time(date($0))
-    } cell: {
-      .init(Phrase.age(date($0)))
-    }
+  static func age<Time: JSONRepresentable>(
+    _ name: String, _ heading: String?, _ meaning: String = "", _ date: @escaping (Row) -> Time
+  ) -> Self {
+    .init([.member(name, meaning, date)], heading) { .init(Phrase.age(date($0) as? Date)) }
   }
 
   /// A cell of the table that says whether a server or realm is deactivated.
@@ -67,44 +57,29 @@ struct ReportColumn<Row> {
   }
 
   /// A member of the JSON object that the table does not show.
-  static func member(_ key: String, _ json: @escaping (Row) -> JSON) -> Self {
-    .init(key: key, heading: nil, json: json) { _ in .none }
+  static func member<Value: JSONRepresentable>(
+    _ name: String, _ meaning: String = "", _ value: @escaping (Row) -> Value
+  ) -> Self {
+    .init([.member(name, meaning, value)])
   }
 
-  /// Several members of the JSON object that the table does not show.
-  static func members(_ object: @escaping (Row) -> JSON.Object) -> Self {
-    .init(heading: nil, isNumber: false) {
-      object($0).members
-    } cell: { _ in
-      .none
-    }
-  }
+  /// Members of the JSON object that the table does not show.
+  static func members(_ members: [JSONMember<Row>]) -> Self { .init(members) }
 
   /// A cell of the table that the JSON object does not contain.
   static func cell(_ heading: String, isNumber: Bool = false, _ cell: @escaping (Row) -> Table.Cell) -> Self {
-    .init(key: nil, heading: heading, isNumber: isNumber, json: { _ in .null }, cell: cell)
+    .init([], heading, isNumber: isNumber, cell: cell)
   }
 
   /// The same column for a row type that contains this one.
   func of<Whole>(_ part: @escaping (Whole) -> Row) -> ReportColumn<Whole> {
-    .init(heading: heading, isNumber: isNumber) {
-      members(part($0))
-    } cell: {
-      cell(part($0))
-    }
+    .init(members.of(part), heading, isNumber: isNumber) { cell(part($0)) }
   }
 }
 
 extension Array {
-  /// The members of the JSON object for one row.
-  func members<Row>(_ row: Row) -> [JSON.Object.Member] where Element == ReportColumn<Row> {
-    flatMap { $0.members(row) }
-  }
-
-  func json<Row>(_ row: Row) -> JSON where Element == ReportColumn<Row> { .object(JSON.Object(members(row))) }
-
-  /// The rows as an array of objects.
-  func json(_ columns: [ReportColumn<Element>]) -> JSON { .array(map { columns.json($0) }) }
+  /// The members of a row's JSON object.
+  func members<Row>() -> [JSONMember<Row>] where Element == ReportColumn<Row> { flatMap(\.members) }
 
   func table(_ columns: [ReportColumn<Element>]) -> Table {
     let shown = columns.filter { $0.heading != nil }
@@ -115,18 +90,24 @@ extension Array {
 }
 
 extension Table.Cell {
+  /// With a tone it is highlighted, unless it is zero.
+  static func number(_ count: Int64, _ tone: Terminal.Tone? = nil) -> Self {
+    .init(Phrase.number(count), tone != nil && count == 0 ? .faint : tone ?? .plain)
+  }
+
   static func optional(_ text: String?) -> Self { text.map { .init($0) } ?? .none }
 }
 
 extension GlobalOptions {
-  /// Prints a list: with `--json` as the member `name` of a document, otherwise as a table below a sentence.
+  /// Prints a list: with `--json` as a document, otherwise as a table below a sentence.
   ///
   /// - Parameter none: the text for an empty list, before the configuration, database and keys that were
   ///   used.
   func show<Row>(
-    _ name: String, _ rows: [Row], _ columns: [ReportColumn<Row>], _ sentence: String? = nil, none: String
+    _ rows: [Row], _ document: [JSONMember<[Row]>], _ columns: [ReportColumn<Row>], _ sentence: String? = nil,
+    none: String
   ) throws {
-    if json { return printLine(JSON.object([name: rows.json(columns)]).text) }
+    if json { return printLine(JSON.object(document.object(rows)).text) }
     guard !rows.isEmpty else {
       printLine(none)
       return printError(try read().0.whereabouts)

@@ -19,7 +19,7 @@ struct Routes: AsyncParsableCommand {
 }
 
 extension Routes {
-  struct List: AsyncParsableCommand {
+  struct List: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract:
         """
@@ -28,6 +28,17 @@ extension Routes {
         """)
 
     @OptionGroup var options: GlobalOptions
+
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<(routes: [RouteReport], left: Int)>] {
+      [
+        .list("routes", of: RouteReport.columns.members()) { $0.routes },
+        .member(
+          "more_services", "push services that are left out; the ten for which most waits are listed"
+        ) { $0.left },
+      ]
+    }
 
     func run() async throws {
       let configuration = try options.load()
@@ -47,8 +58,7 @@ extension Routes {
             """)
       }
       let (routes, left) = Self.routes(configuration, health, listing, held)
-      options.show(["routes": routes.json(RouteReport.columns), "more_services": .integer(Int64(left))]) {
-        page in
+      options.show((routes, left), Self.document) { page in
         guard !routes.isEmpty else {
           return page.add(
             "no credentials: \(configuration.keys.directory)/README.md says which files to put there")
@@ -115,7 +125,7 @@ extension Routes {
     }
   }
 
-  struct Trust: AsyncParsableCommand {
+  struct Trust: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Deletes the registrations that this credential's provider reported as dead.",
       discussion: """
@@ -130,6 +140,16 @@ extension Routes {
         "The credential or push service, as routes list calls it, for example fcm:default or webpush:ntfy.example.org."
     ) var name: String
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<(route: String, held: [RegistrationStore.Held], ended: Int)>] {
+      [
+        .member("route", "as in `routes list`") { $0.route },
+        .list("held_by_reason", of: RegistrationStore.Held.members) { $0.held },
+        .member("ended", "registrations that have ended now") { $0.ended },
+      ]
+    }
+
     func run() async throws {
       let (route, held, ended) = try await Store.with(options) { store in
         let held = HeldByRoute(try await store.registrations.held())
@@ -139,10 +159,7 @@ extension Routes {
         return (route, held[route], ended)
       }
       options.show(
-        [
-          "route": .string(route), "held_by_reason": held.json(RegistrationStore.Held.columns),
-          "ended": .integer(Int64(ended)),
-        ],
+        (route, held, ended), Self.document,
         """
         \(held.map { "\(route) \($0.line)" }.joined(separator: "\n"))
         \(ended) registrations have ended
@@ -244,34 +261,49 @@ private struct RouteReport {
 
   static var columns: [ReportColumn<RouteReport>] {
     [
-      .text("route", "ROUTE") { $0.name },
-      .member("provider") { .string(String($0.name.prefix { $0 != ":" })) },
-      .members { $0.status?.json ?? StatusReport.unknown }, .cell("STATUS") { $0.state },
-      .text(nil, "SINCE") { $0.status?.since.map { Phrase.age($0) } },
-      .text(nil, "REASON") { $0.status?.reason },
-      .number("waiting", "WAITING") { Int64($0.waiting) },
-      .member("waiting_by_reason") {
-        .array($0.counts.map { ["reason": .string($0.key), "count": .integer(Int64($0.value))] })
-      },
-      .number("held_deletions", "HELD BACK") { Int64($0.held.map(\.count).reduce(0, +)) },
-      .member("held_by_reason") { $0.held.json(RegistrationStore.Held.columns) },
+      .text(
+        "route", "ROUTE",
+        "`apns:NAME`, `fcm:NAME`, `upstream:HOST`, `webpush`, or `webpush:HOST` for a push service"
+      ) { $0.name },
+      .members([
+        .member("provider", .oneOf(Route.Provider.self)) { .string(String($0.name.prefix { $0 != ":" })) }
+      ]),
+      .members(
+        StatusReport.members(StatusReport.routeStatuses).map { member in
+          member.orNull { $0.status }
+        }), .cell("STATUS") { $0.state },
+      .cell("SINCE") { .optional($0.status?.since.map { Phrase.age($0) }) },
+      .cell("REASON") { .optional($0.status?.reason) },
+      .number(
+        "waiting", "WAITING",
+        "notifications that wait for it; `webpush` has those of all push services, and the rows `webpush:HOST` the rest"
+      ) { Int64($0.waiting) },
+      .members([
+        .list("waiting_by_reason", "as of their last try, where that is known", of: waitingMembers) {
+          $0.counts
+        }
+      ]),
+      .number(
+        "held_deletions", "HELD BACK",
+        "registrations that its provider has reported as dead and that are kept for now"
+      ) { Int64($0.held.map(\.count).reduce(0, +)) },
+      .members([.list("held_by_reason", of: RegistrationStore.Held.members) { $0.held }]),
     ]
   }
-}
 
-extension StatusReport {
-  /// The members of ``json``, while nothing is known.
-  fileprivate static var unknown: JSON.Object {
-    JSON.Object(StatusReport("").json.members.map { .init($0.name, .null) })
+  private static var waitingMembers: [JSONMember<(key: String, value: Int)>] {
+    [.member("reason") { $0.key }, .member("count", "notifications") { $0.value }]
   }
 }
 
 extension RegistrationStore.Held {
-  fileprivate static var columns: [ReportColumn<Self>] {
+  fileprivate static var members: [JSONMember<Self>] {
     [
-      .text("target", nil) { $0.target }, .text("kind", nil) { "\($0.wire)" },
-      .text("reason", nil) { $0.reason },
-      .member("since") { .time($0.since) }, .number("count", nil) { Int64($0.count) },
+      .member("target", "bundle id, Firebase project or push service") { $0.target },
+      .member("kind", "kind of registration") { $0.wire },
+      .member("reason", "what the provider has said") { $0.reason },
+      .member("since", "when it first said so") { $0.since },
+      .member("count", "registrations") { $0.count },
     ]
   }
 

@@ -10,28 +10,53 @@ import Server
 import ZulipBouncer
 
 extension ServerCommand {
-  struct List: AsyncParsableCommand {
+  struct List: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(abstract: "Lists the chat servers.")
 
     @OptionGroup var options: GlobalOptions
+
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<[ListedServer]>] {
+      [.list("servers", of: ServerCommand.columns.members()) { $0 }]
+    }
 
     func run() async throws {
       let servers = try await Store.with(options) { try await $0.listedServers() }
       let encrypted = servers.map(\.summary.registrations).reduce(0, +)
       let legacy = servers.map(\.summary.legacyRegistrations).reduce(0, +)
       try options.show(
-        "servers", servers, ServerCommand.columns,
+        servers, Self.document, ServerCommand.columns,
         "\(Phrase.count(servers.count, "server")), \(ServerCommand.registrations(encrypted, legacy))",
         none: "no servers: let one in with push-bouncer server add --hostname HOSTNAME")
     }
   }
 
-  struct Show: AsyncParsableCommand {
+  struct Show: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Shows a chat server with its realms, their devices and their last activity.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
+
+    private typealias Shown = (
+      listed: ListedServer, realms: [RemoteRealms.Summary], link: UpstreamReport?
+    )
+
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<Shown>] {
+      ServerCommand.columns.members().of { $0.listed } + [
+        .member("deactivated_by_itself", "false also if it is not deactivated") {
+          $0.listed.server.isDeactivatedByItself
+        },
+        .member("version", "its version of Zulip, if it has reported one") { $0.listed.server.version },
+        .list("realm_list", of: ServerCommand.realmColumns.members()) { $0.realms },
+        .object(
+          "upstream", "null if nothing is passed on to the upstream bouncer", orNull: UpstreamReport.members
+        ) { $0.link },
+      ]
+    }
 
     func run() async throws {
       let configuration = try options.load()
@@ -45,14 +70,7 @@ extension ServerCommand {
           try await store.link(of: found.id, configuration)
         )
       }
-      let columns =
-        ServerCommand.columns + [
-          .member("deactivated_by_itself") { .bool($0.server.isDeactivatedByItself) },
-          .text("version", nil) { $0.server.version },
-          .member("realm_list") { _ in realms.json(ServerCommand.realmColumns) },
-          ServerCommand.linkColumn(link).of(\.summary),
-        ]
-      options.show(columns.json(listed)) { page in
+      options.show((listed, realms, link), Self.document) { page in
         let server = listed.server
         let summary = listed.summary
         page.add(server.hostname, .heading)
@@ -85,30 +103,35 @@ extension ServerCommand {
 
   fileprivate static var columns: [ReportColumn<ListedServer>] {
     [
-      .members(\.server.json), .text(nil, "HOSTNAME") { $0.server.hostname },
+      .members(RemoteServer.members.of { $0.server }), .cell("HOSTNAME") { .init($0.server.hostname) },
       .state { $0.server.isDeactivated },
       .number("realms", "REALMS") { $0.summary.realms },
-      .number("registrations", "ENCRYPTED") { $0.summary.registrations },
+      .number("registrations", "ENCRYPTED", "end-to-end encrypted ones") { $0.summary.registrations },
       .number("legacy_registrations", "LEGACY") { $0.summary.legacyRegistrations },
-      .number("waiting_over_pace", "OVER PACE", .doubtful) { $0.overPace },
-      .age("last_request_at", "LAST REQUEST") { $0.server.lastRequestAt },
-      .text(nil, "ORG ID") { $0.server.uuid.canonical },
-      .text("contact_email", nil) { $0.server.contactEmail },
+      .number(
+        "waiting_over_pace", "OVER PACE",
+        "notifications that wait because it sends more than `bouncer.notifications_per_server`",
+        tone: .doubtful
+      ) { $0.overPace },
+      .age("last_request_at", "LAST REQUEST", "null before its first call") { $0.server.lastRequestAt },
+      .cell("ORG ID") { .init($0.server.uuid.canonical) },
+      .member("contact_email", "empty if none is known") { $0.server.contactEmail },
     ]
   }
 
   fileprivate static var realmColumns: [ReportColumn<RemoteRealms.Summary>] {
     [
-      .members {
-        .realm($0.uuid?.canonical, host: $0.uuid == nil ? nil : $0.host, isDeactivated: $0.isDeactivated)
-      },
-      .text(nil, "REALM", missing: .init("(not known yet)", .faint)) { $0.uuid == nil ? nil : $0.host },
+      .member("uuid", "null for registrations whose realm is not known yet") { $0.uuid?.canonical },
+      .text("host", "REALM", missing: .init("(not known yet)", .faint)) { $0.uuid == nil ? nil : $0.host },
       .text("name", "NAME", missing: "") { $0.uuid == nil ? nil : $0.name },
-      .state { $0.isDeactivated }, .number("registrations", "ENCRYPTED") { $0.registrations },
+      .member("deactivated") { $0.isDeactivated }, .state { $0.isDeactivated },
+      .number("registrations", "ENCRYPTED", "end-to-end encrypted ones") { $0.registrations },
       .number("legacy_registrations", "LEGACY") { $0.legacyRegistrations },
       .age("last_request_at", "LAST REQUEST") { $0.lastRequestAt },
-      .age("last_registered_at", "LAST REGISTRATION") { $0.lastRegisteredAt },
-      .text(nil, "UUID") { $0.uuid?.canonical },
+      .age("last_registered_at", "LAST REGISTRATION", "the latest registration of a device") {
+        $0.lastRegisteredAt
+      },
+      .cell("UUID") { .optional($0.uuid?.canonical) },
     ]
   }
 

@@ -25,7 +25,7 @@ extension ServerCommand {
 }
 
 extension ServerCommand.Upstream {
-  struct Enable: AsyncParsableCommand {
+  struct Enable: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Passes on, from now on, what is not for your app.",
       discussion: """
@@ -36,6 +36,8 @@ extension ServerCommand.Upstream {
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
+
+    static var documents: [JSONDocument] { .of(members) }
 
     func run() async throws {
       let configuration = try options.load()
@@ -52,12 +54,12 @@ extension ServerCommand.Upstream {
       // Waits until a running service must have noticed the change.
       try await Task.sleep(for: RemoteServers.propagation)
       options.show(
-        .object(ServerCommand.Upstream.json(found, isEnabled: true)),
+        (found, true), members,
         "\(found.hostname): what is not for your app goes to \(host) from its next call on")
     }
   }
 
-  struct Disable: AsyncParsableCommand {
+  struct Disable: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Stops passing notifications on, and forgets the server's key.",
       discussion: """
@@ -68,21 +70,28 @@ extension ServerCommand.Upstream {
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<(state: LinkState, ended: Int)>] {
+      members.of { $0.state } + [
+        .member("ended", "registrations with the upstream bouncer that have ended") { $0.ended }
+      ]
+    }
+
     func run() async throws {
       let (found, ended) = try await Store.with(options) { store in
         let found = try await store.find(server)
         return (found, try await store.upstreamLinks.disable(found.id))
       }
       try await Task.sleep(for: RemoteServers.propagation)
-      var json = ServerCommand.Upstream.json(found, isEnabled: false)
-      json["ended"] = .integer(Int64(ended))
       options.show(
-        .object(json), "\(found.hostname): nothing is passed on; \(Phrase.count(ended, "registration")) ended"
+        ((found, false), ended), Self.document,
+        "\(found.hostname): nothing is passed on; \(Phrase.count(ended, "registration")) ended"
       )
     }
   }
 
-  struct Show: AsyncParsableCommand {
+  struct Show: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract:
         "Shows whether a chat server has a link to the upstream bouncer, and whether that works.")
@@ -90,21 +99,26 @@ extension ServerCommand.Upstream {
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<(state: LinkState, report: UpstreamReport?)>] {
+      members.of { $0.state } + UpstreamReport.members.map { member in member.ifThere { $0.report } }
+    }
+
     func run() async throws {
       let configuration = try options.load()
       let (found, report) = try await Store.with(options, configuration) { store in
         let found = try await store.find(server)
         return (found, try await store.link(of: found.id, configuration))
       }
-      var json = ServerCommand.Upstream.json(found, isEnabled: report != nil)
+      let result = ((found, report != nil), report)
       guard let report else {
         return options.show(
-          .object(json),
+          result, Self.document,
           "\(found.hostname): nothing is passed on; push-bouncer server upstream enable \(found.hostname) changes that"
         )
       }
-      for member in report.json.members { json[member.name.text] = member.value }
-      options.show(.object(json)) { page in
+      options.show(result, Self.document) { page in
         page.add("\(found.hostname), at \(report.host ?? "the upstream bouncer")", .heading)
         for sentence in report.fact(at: Date()).sentences {
           page.add("  \(sentence.text)", sentence.isBad ? .bad : .plain)
@@ -112,24 +126,19 @@ extension ServerCommand.Upstream {
       }
     }
   }
+}
 
-  fileprivate static func json(_ server: RemoteServer, isEnabled: Bool) -> JSON.Object {
-    var json = server.json
-    json["enabled"] = .bool(isEnabled)
-    return json
-  }
+/// Whether a server has an upstream link.
+private typealias LinkState = (server: RemoteServer, isEnabled: Bool)
+
+private var members: [JSONMember<LinkState>] {
+  RemoteServer.members.of { $0.server } + [.member("enabled") { $0.isEnabled }]
 }
 
 extension Store {
   /// What there is to say of a server's upstream link; nil if it has none.
   func link(of server: Int64, _ configuration: Configuration) async throws -> UpstreamReport? {
     try await UpstreamReport(of: server, upstreamLinks, at: configuration.upstream.authority)
-  }
-}
-
-extension ServerCommand {
-  static func linkColumn(_ link: UpstreamReport?) -> ReportColumn<RemoteServers.Summary> {
-    .member("upstream") { _ in link.map { .object($0.json) } ?? .null }
   }
 }
 
@@ -144,13 +153,26 @@ extension Page {
 }
 
 extension UpstreamReport {
-  /// For `--json`.
-  fileprivate var json: JSON.Object {
+  static var members: [JSONMember<UpstreamReport>] {
     [
-      "host": .optional(host), "enabled_at": .time(link.enabledAt), "has_key": .bool(link.key != nil),
-      "registrations": .integer(encrypted), "legacy_registrations": .integer(legacy),
-      "last_report_at": .time(link.reportedAt), "last_report_failure": .optional(link.failure),
-      "sending_refused_at": .time(link.refusedAt),
+      .member("host", "the upstream bouncer, of `upstream.url`") { $0.host },
+      .member("enabled_at") { $0.link.enabledAt },
+      .member("has_key", "whether the server's key is known, which the upstream bouncer needs") {
+        $0.link.key != nil
+      },
+      .member("registrations", "end-to-end encrypted ones that are passed on") { $0.encrypted },
+      .member("legacy_registrations") { $0.legacy },
+      .member("last_report_at", "when the upstream bouncer last took the server's report") {
+        $0.link.reportedAt
+      },
+      .member(
+        "last_report_failure",
+        "why it refused the last report; null if it took it, or there was none since `enable`"
+      ) { $0.link.failure },
+      .member(
+        "sending_refused_at",
+        "when it last refused to send for the server, as by its plan, to the hour; null while it sends"
+      ) { $0.link.refusedAt },
     ]
   }
 }

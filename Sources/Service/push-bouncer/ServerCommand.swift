@@ -19,7 +19,7 @@ struct ServerCommand: AsyncParsableCommand {
 }
 
 extension ServerCommand {
-  struct Add: AsyncParsableCommand {
+  struct Add: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Lets a chat server in and prints its credentials: the key is shown only now.",
       discussion: "The hostname of a deactivated server may be given to a new one; the old one then has none."
@@ -44,6 +44,8 @@ extension ServerCommand {
         valueName: "email"))
     var contactEmail: String = ""
 
+    static var documents: [JSONDocument] { .of(ServerCommand.credentials) }
+
     func run() async throws {
       guard let name = Hostname(international: hostname) else {
         throw ValidationError(
@@ -67,11 +69,11 @@ extension ServerCommand {
           throw Fault("a server with id \(id.canonical) already exists")
         }
       }
-      options.show(ServerCommand.credentials(of: server, key), ServerCommand.settings(of: server, key))
+      options.show((server, key), ServerCommand.credentials, ServerCommand.settings(of: server, key))
     }
   }
 
-  struct Deactivate: AsyncParsableCommand {
+  struct Deactivate: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Switches a chat server off: it is refused until it is switched on again.",
       discussion: """
@@ -83,19 +85,23 @@ extension ServerCommand {
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
+    static var documents: [JSONDocument] { .of(ServerName.members) }
+
     func run() async throws { try await ServerCommand.set(server, deactivated: true, options) }
   }
 
-  struct Reactivate: AsyncParsableCommand {
+  struct Reactivate: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(abstract: "Switches a chat server on again.")
 
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The server's zulip_org_id or hostname.") var server: String
 
+    static var documents: [JSONDocument] { .of(ServerName.members) }
+
     func run() async throws { try await ServerCommand.set(server, deactivated: false, options) }
   }
 
-  struct RotateKey: AsyncParsableCommand {
+  struct RotateKey: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Gives a chat server a new key, shown only now; the old one may still call for 10 minutes.")
 
@@ -107,6 +113,8 @@ extension ServerCommand {
     @Flag(help: "Ends the old key at once, as after a leak. The server is refused until it has the new one.")
     var now = false
 
+    static var documents: [JSONDocument] { .of(ServerCommand.credentials) }
+
     func run() async throws {
       let configuration = try options.load()
       let (found, key) = try await Store.with(options, configuration) { store in
@@ -117,11 +125,11 @@ extension ServerCommand {
       }
       guard let key else { throw Fault("there is no server \(server)") }
       if now { try await ServerCommand.awaitNotice() }
-      options.show(ServerCommand.credentials(of: found, key), ServerCommand.settings(of: found, key))
+      options.show((found, key), ServerCommand.credentials, ServerCommand.settings(of: found, key))
     }
   }
 
-  struct ReleaseRealm: AsyncParsableCommand {
+  struct ReleaseRealm: AsyncParsableCommand, PrintsDocument {
     static let configuration = CommandConfiguration(
       abstract: "Releases a realm: the next server that reports it within a day takes it over.",
       discussion: """
@@ -134,6 +142,18 @@ extension ServerCommand {
     @OptionGroup var options: GlobalOptions
     @Argument(help: "The realm's UUID.") var realm: String
 
+    private typealias Released = (realm: String, host: String, server: String, end: Date)
+
+    static var documents: [JSONDocument] { .of(document) }
+
+    private static var document: [JSONMember<Released>] {
+      [
+        .member("realm_uuid") { $0.realm }, .member("host", "its hostname") { $0.host },
+        .member("server_hostname", "of the server that has it") { $0.server },
+        .member("released_until", "until then the next server that names the realm gets it") { $0.end },
+      ]
+    }
+
     func run() async throws {
       guard let uuid = UUID(uuidString: realm) else { throw ValidationError("\(realm) is not a UUID") }
       let end = Date() + 86_400
@@ -145,10 +165,7 @@ extension ServerCommand {
       }
       let id = uuid.canonical
       options.show(
-        [
-          "realm_uuid": .string(id), "host": .string(found.realm), "server_hostname": .string(found.server),
-          "released_until": .time(end),
-        ],
+        (id, found.realm, found.server, end), Self.document,
         """
         \(found.realm) (\(id)) of \(found.server) goes to the next server that reports it before \
         \(end.formatted(.iso8601)).
@@ -163,19 +180,19 @@ extension ServerCommand {
       return found
     }
     try await awaitNotice()
-    let document = JSON.Object.server(
-      found.uuid.canonical, hostname: found.hostname, isDeactivated: deactivated)
-    options.show(.object(document), "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
+    let name = ServerName(
+      orgID: found.uuid.canonical, hostname: found.hostname, isDeactivated: deactivated)
+    options.show(name, ServerName.members, "\(found.hostname) is \(deactivated ? "deactivated" : "active")")
   }
 
   /// Waits until a running service must have noticed a change: it reads a server anew after this time, and nothing tells when
   /// it has.
   private static func awaitNotice() async throws { try await Task.sleep(for: RemoteServers.propagation) }
 
-  private static func credentials(of server: RemoteServer, _ key: String) -> JSON {
-    var json = server.json
-    json["org_key"] = .string(key)
-    return .object(json)
+  fileprivate static var credentials: [JSONMember<(server: RemoteServer, key: String)>] {
+    RemoteServer.members.of { $0.server } + [
+      .member("org_key", "`zulip_org_key`, 64 characters; a secret, shown only now") { $0.key }
+    ]
   }
 
   private static func settings(of server: RemoteServer, _ key: String) -> String {

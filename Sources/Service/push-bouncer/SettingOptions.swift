@@ -142,13 +142,13 @@ struct GlobalOptions: ParsableArguments {
   }
 
   /// Prints a result: the document with `--json`, otherwise the text.
-  func show(_ document: JSON, _ text: @autoclosure () -> String) {
-    printLine(json ? document.text : text())
+  func show<Result>(_ result: Result, _ document: [JSONMember<Result>], _ text: @autoclosure () -> String) {
+    printLine(json ? JSON.object(document.object(result)).text : text())
   }
 
   /// Prints a result: the document with `--json`, otherwise the page that `fill` writes.
-  func show(_ document: JSON, fill: (inout Page) -> Void) {
-    if json { return printLine(document.text) }
+  func show<Result>(_ result: Result, _ document: [JSONMember<Result>], fill: (inout Page) -> Void) {
+    if json { return printLine(JSON.object(document.object(result)).text) }
     var page = Page()
     fill(&page)
     page.print()

@@ -11,7 +11,7 @@ import ServiceLifecycle
 import UnixSignals
 
 /// `simulate`: simulates Apple, Google and a Web Push push service on this machine.
-struct Simulate: AsyncParsableCommand {
+struct Simulate: AsyncParsableCommand, PrintsDocument {
   static let configuration = CommandConfiguration(
     abstract: "Plays APNs, FCM and a Web Push service on this machine, for tests and for trying things out.",
     discussion: """
@@ -48,6 +48,20 @@ struct Simulate: AsyncParsableCommand {
     help: "Plays the sandbox of APNs, too: writes a second key, whose pushes are the sandbox's.")
   var sandbox = false
 
+  static var documents: [JSONDocument] {
+    .of(document, note: "Printed once, when it listens; it then runs until it is stopped.")
+  }
+
+  private static var document: [JSONMember<(simulator: SimulatedProviders, keysOut: String)>] {
+    [
+      .member("apns_endpoint", "for `apns.endpoint`") { $0.simulator.apnsEndpoint },
+      .member("fcm_endpoint", "for `fcm.endpoint`") { $0.simulator.fcmEndpoint },
+      .member("webpush_endpoint", "address of the push service") { $0.simulator.webPushEndpoint },
+      .member("keys_directory", "folder with the credentials, for `keys.directory`") { $0.keysOut },
+      .member("ca_file", "for `providers.ca_file`") { "\($0.keysOut)/ca.pem" },
+    ]
+  }
+
   func run() async throws {
     let (configuration, _) = try options.readAsCaller(isNeeded: false)
     try FileOwner.become(ofWaysTo: [keysOut])
@@ -70,11 +84,7 @@ struct Simulate: AsyncParsableCommand {
     }
     let simulator = try await SimulatedProviders.start(settings)
     options.show(
-      [
-        "apns_endpoint": .string(simulator.apnsEndpoint), "fcm_endpoint": .string(simulator.fcmEndpoint),
-        "webpush_endpoint": .string(simulator.webPushEndpoint), "keys_directory": .string(keysOut),
-        "ca_file": .string("\(keysOut)/ca.pem"),
-      ],
+      (simulator, keysOut), Self.document,
       """
       APNs listens on \(simulator.apnsEndpoint), FCM on \(simulator.fcmEndpoint), a Web Push service on \
       \(simulator.webPushEndpoint). To use them:

@@ -8,7 +8,7 @@ import SQL
 import Server
 
 /// `stats`: the hourly counts of notifications and their outcomes.
-struct Stats: AsyncParsableCommand {
+struct Stats: AsyncParsableCommand, PrintsDocument {
   static let configuration = CommandConfiguration(
     abstract: "Shows how many notifications were accepted, refused and given up, by the hour.",
     discussion: """
@@ -47,30 +47,46 @@ struct Stats: AsyncParsableCommand {
   private static let age =
     "Counts are stored about once a minute; newer ones are not included yet."
 
+  static var documents: [JSONDocument] { .of(document) + .of(serverDocument, with: "--server") }
+
+  private static var document: [JSONMember<HourlyCounts.Report>] {
+    [
+      .object("total", of: HourlyCounts.Hour.numbers.members()) { $0.total },
+      .list(
+        "hours", "every hour, also those without notifications", of: HourlyCounts.Hour.columns.members()
+      ) { $0.hours },
+      .list("routes", of: HourlyCounts.RouteCounts.columns.members()) { $0.routes },
+    ]
+  }
+
+  private typealias ServerHours = (server: RemoteServer, hours: [HourlyCounts.ServerHour])
+
+  private static var serverDocument: [JSONMember<ServerHours>] {
+    RemoteServer.members.of { $0.server } + [
+      // There is an hour at least: the present one.
+      .object("total", of: HourlyCounts.ServerHour.numbers.members()) { counts in
+        counts.hours.dropFirst().reduce(into: counts.hours[0]) {
+          $0.sent += $1.sent
+          $0.failed += $1.failed
+        }
+      },
+      .list("hours", of: HourlyCounts.ServerHour.columns.members()) { $0.hours },
+    ]
+  }
+
   private func show(_ report: HourlyCounts.Report) {
     let total = report.total
     let hours = report.hours
-    let routes: [ReportColumn<HourlyCounts.RouteCounts>] =
-      [.text("route", "ROUTE") { $0.route }] + HourlyCounts.Hour.columns.map { $0.of(\.total) } + [
-        .member("p50_ms") { .milliseconds($0.total.latency.percentile(0.5)) },
-        .member("p99_ms") { .milliseconds($0.total.latency.percentile(0.99)) },
-        .member("refused_by_reason") { .reasons($0.refused) },
-        .member("postponed_by_reason") { .reasons($0.postponed) },
-        .cell("WHY") { route in
-          let why = (route.refused + route.postponed).prefix(3)
-          return .init(why.map { "\($0.reason) \(Phrase.number($0.count))" }.joined(separator: ", "))
-        },
-      ]
-    let numbers = HourlyCounts.Hour.columns + [.percentile(50), .percentile(99)]
-    let columns = [.hour(\.start)] + numbers
-    options.show([
-      "total": numbers.json(total), "hours": hours.json(columns), "routes": report.routes.json(routes),
-    ]) { page in
+    options.show(report, Self.document) { page in
       let span =
         hours.count.isMultiple(of: 24) && hours.count > 24 ? "\(hours.count / 24) days" : "\(hours.count) h"
       page.add("Last \(span): \(total.sentence)", .heading)
       page.add(Self.age, .faint)
-      for table in [report.routes.table(routes), hours.filter(\.isBusy).table(columns)] where !table.isEmpty {
+      let tables = [
+        report.routes.table(HourlyCounts.RouteCounts.columns),
+        hours.filter(\.isBusy).table(HourlyCounts.Hour.columns),
+      ]
+      for table in tables where !table.isEmpty {
         page.add()
         page.add(table)
       }
@@ -80,33 +96,69 @@ struct Stats: AsyncParsableCommand {
   private func show(_ hours: [HourlyCounts.ServerHour], of server: RemoteServer) {
     let sent = hours.map(\.sent).reduce(0, +)
     let failed = hours.map(\.failed).reduce(0, +)
-    let numbers: [ReportColumn<HourlyCounts.ServerHour>] = [
-      .number("handed_in", "HANDED IN", .plain) { $0.sent },
-      .number("refused", "REFUSED", .bad) { $0.failed },
-    ]
-    let columns = [.hour(\.start)] + numbers
-    var json = server.json
-    json["total"] = ["handed_in": .integer(sent), "refused": .integer(failed)]
-    json["hours"] = hours.json(columns)
-    options.show(.object(json)) { page in
+    options.show((server, hours), Self.serverDocument) { page in
       page.add(
         "\(server.hostname), last \(hours.count) h: \(Phrase.count(sent, "notification")) handed in, \(Phrase.number(failed)) refused at once.",
         .heading)
       page.add(Self.age, .faint)
       guard sent > 0 else { return }
       page.add()
-      page.add(hours.filter { $0.sent > 0 }.table(columns))
+      page.add(hours.filter { $0.sent > 0 }.table(HourlyCounts.ServerHour.columns))
     }
   }
 }
 
-extension HourlyCounts.Hour {
-  fileprivate static var columns: [ReportColumn<Self>] {
+extension HourlyCounts.ServerHour {
+  fileprivate static var columns: [ReportColumn<Self>] { [.hour(\.start)] + numbers }
+
+  fileprivate static var numbers: [ReportColumn<Self>] {
     [
-      .number("accepted", "ACCEPTED", .plain) { $0.accepted },
-      .number("refused", "REFUSED", .bad) { $0.refused },
-      .number("postponed", "POSTPONED", .doubtful) { $0.postponed },
-      .number("given_up", "GIVEN UP", .bad) { $0.givenUp },
+      .number("handed_in", "HANDED IN", "notifications that it has handed in", tone: .plain) { $0.sent },
+      .number("refused", "REFUSED", "those that were refused at once", tone: .bad) { $0.failed },
+    ]
+  }
+}
+
+extension HourlyCounts.RouteCounts {
+  fileprivate static var columns: [ReportColumn<Self>] {
+    [.text("route", "ROUTE", "as in `routes list`") { $0.route }]
+      + HourlyCounts.Hour.counts.map { $0.of(\.total) }
+      + HourlyCounts.Hour.latencies.map { .members($0.of(\.total).members) } + [
+        .members([.list("refused_by_reason", of: reasonMembers) { $0.refused }]),
+        .members([.list("postponed_by_reason", of: reasonMembers) { $0.postponed }]),
+        .cell("WHY") { route in
+          let why = (route.refused + route.postponed).prefix(3)
+          return .init(why.map { "\($0.reason) \(Phrase.number($0.count))" }.joined(separator: ", "))
+        },
+      ]
+  }
+
+  private static var reasonMembers: [JSONMember<HourlyCounts.Count>] {
+    [.member("reason", "as in [Reasons](Reasons.md)") { $0.reason }, .member("count") { $0.count }]
+  }
+}
+
+extension HourlyCounts.Hour {
+  fileprivate static var columns: [ReportColumn<Self>] { [.hour(\.start)] + numbers }
+
+  fileprivate static var numbers: [ReportColumn<Self>] { counts + latencies }
+
+  fileprivate static var counts: [ReportColumn<Self>] {
+    [
+      .number("accepted", "ACCEPTED", "notifications that a provider has accepted", tone: .plain) {
+        $0.accepted
+      },
+      .number("refused", "REFUSED", tone: .bad) { $0.refused },
+      .number("postponed", "POSTPONED", "attempts that are made again later", tone: .doubtful) {
+        $0.postponed
+      },
+      .number("given_up", "GIVEN UP", tone: .bad) { $0.givenUp },
+    ]
+  }
+
+  fileprivate static var latencies: [ReportColumn<Self>] {
+    [
+      .percentile(50, "half were accepted within this time"), .percentile(99, "99 % were"),
     ]
   }
 
@@ -128,9 +180,7 @@ extension HourlyCounts.Hour {
 extension ReportColumn {
   /// `2026-11-22 17:00`
   fileprivate static func hour(_ start: @escaping (Row) -> Date) -> Self {
-    .init(key: "hour", heading: "HOUR (UTC)") {
-      .time(start($0))
-    } cell: {
+    .init([.member("hour", "when it begins", start)], "HOUR (UTC)") {
       let style = Date.ISO8601FormatStyle.iso8601.year().month().day().dateTimeSeparator(.space)
       return .init(start($0).formatted(style.time(includingFractionalSeconds: false)).prefix(16).description)
     }
@@ -138,21 +188,12 @@ extension ReportColumn {
 }
 
 extension ReportColumn<HourlyCounts.Hour> {
-  fileprivate static func percentile(_ percent: Int) -> Self {
-    .init(key: "p\(percent)_ms", heading: "P\(percent)", isNumber: true) {
-      .milliseconds($0.latency.percentile(Double(percent) / 100))
-    } cell: {
+  fileprivate static func percentile(_ percent: Int, _ meaning: String) -> Self {
+    let milliseconds = JSONMember<Row>.member("p\(percent)_ms", meaning) {
+      $0.latency.percentile(Double(percent) / 100).map { Int(($0 * 1000).rounded()) }
+    }
+    return .init([milliseconds], "P\(percent)", isNumber: true) {
       .optional($0.latency.percentile(Double(percent) / 100).map(Phrase.latency))
     }
-  }
-}
-
-extension JSON {
-  fileprivate static func milliseconds(_ seconds: TimeInterval?) -> JSON {
-    .optional(seconds.map { Int64(($0 * 1000).rounded()) })
-  }
-
-  fileprivate static func reasons(_ counts: [HourlyCounts.Count]) -> JSON {
-    .array(counts.map { ["reason": .string($0.reason), "count": .integer($0.count)] })
   }
 }

@@ -50,34 +50,46 @@ extension AppCheck {
 }
 
 extension AppCheck.Service {
-  /// What ``init(_:)`` reads again on another machine.
-  package var json: JSON {
-    let kinds = Dictionary(uniqueKeysWithValues: NextcloudApp.kinds.map { ($1, $0) })
-    return [
-      "bouncer_keys": .array(
-        keys.map { ["public_key": .string($0.text), "state": $0.isActive ? "active" : "retired"] }),
-      "apns": .array(
-        apple.map {
-          [
-            "name": .string($0.name), "team_id": .string($0.team),
-            "topics": .array($0.topics.map(JSON.string)), "environment": .string($0.environment.rawValue),
-          ]
-        }), "fcm_projects": .array(projects.map(JSON.string)),
-      "fcm_default_project": .optional(defaultProject), "public_url": .optional(address),
-      "apps": .array(
-        apps.own.map { app in
-          var entry: JSON.Object = [
-            "name": .string(app.name), "user_agent": .string(app.userAgentPattern),
-            "kind": .string(kinds[app.kind] ?? "other"), "platform": .string(app.platform.rawValue),
-          ]
-          if let topic = app.apnsTopic { entry["apns_topic"] = .string(topic) }
-          if let project = app.fcmProject { entry["fcm_project"] = .string(project) }
-          return .object(entry)
-        }), "default_app": .optional(apps.standard?.name),
+  /// What ``init(_:path:)`` reads again on another machine.
+  package static var members: [JSONMember<AppCheck.Service>] {
+    [
+      .list("bouncer_keys", of: keyMembers) { $0.keys }, .list("apns", of: appleMembers) { $0.apple },
+      .member("fcm_projects", "Firebase projects") { $0.projects },
+      .member("fcm_default_project", "`fcm.default_project`, or the only one") { $0.defaultProject },
+      .member("public_url", "`http.public_url`") { $0.address },
+      .list("apps", "the apps of `nextcloud.apps_file`", of: appMembers) { $0.apps.own },
+      .member("default_app", "`nextcloud.default_app`") { $0.apps.standard?.name },
     ]
   }
 
-  /// - Parameter bytes: what ``json`` has made, from the file at `path`.
+  private static var keyMembers: [JSONMember<Key>] {
+    [
+      .member("public_key", "32 bytes in base64") { $0.text },
+      .member("state", .oneOf(BouncerKeyring.Entry.State.self)) { $0.isActive ? "active" : "retired" },
+    ]
+  }
+
+  private static var appleMembers: [JSONMember<Apple>] {
+    [
+      .member("name", "the key's file") { $0.name }, .member("team_id") { $0.team },
+      .member("topics", "the bundle ids that it serves") { $0.topics },
+      .member("environment", .oneOf(APNsCredential.Environment.self)) { .string($0.environment.rawValue) },
+    ]
+  }
+
+  private static var appMembers: [JSONMember<NextcloudApp>] {
+    let kinds = Dictionary(uniqueKeysWithValues: NextcloudApp.kinds.map { ($1, $0) })
+    return [
+      .member("name") { $0.name },
+      .member("user_agent", "the regular expression that its `User-Agent` matches") { $0.userAgentPattern },
+      .member("kind", .oneOf(kinds.values.sorted())) { .string(kinds[$0.kind] ?? "other") },
+      .member("platform", .oneOf(["ios", "android"])) { .string($0.platform.rawValue) },
+      .member("apns_topic", .string, isAlwaysThere: false) { $0.apnsTopic.map(JSON.string) },
+      .member("fcm_project", .string, isAlwaysThere: false) { $0.fcmProject.map(JSON.string) },
+    ]
+  }
+
+  /// - Parameter bytes: what ``members`` have made, from the file at `path`.
   package init(_ bytes: [UInt8], path: String) throws(Fault) {
     do {
       let field = try Field(JSON.parse(bytes), path: "expected")

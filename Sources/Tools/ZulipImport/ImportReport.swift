@@ -13,9 +13,13 @@ package struct ImportReport: Sendable, Hashable {
 
   package subscript(table: ZulipTable) -> ImportCounts { tables[table] ?? ImportCounts() }
 
-  package var json: JSON {
-    let tables = ZulipTable.allCases.map { self[$0].json(of: $0) }
-    return ["complete": .bool(isComplete), "tables": .array(tables)]
+  package static var members: [JSONMember<ImportReport>] {
+    [
+      .member("complete", "false if the run was stopped: the same command imports the rest") {
+        $0.isComplete
+      },
+      .list("tables", of: ImportCounts.members) { report in ZulipTable.allCases.map { ($0, report[$0]) } },
+    ]
   }
 
   /// The report for people: a paragraph per table, with only the results that occurred.
@@ -73,17 +77,24 @@ package struct ImportCounts: Sendable, Hashable {
     left.refused.merge(right.refused, uniquingKeysWith: +)
   }
 
-  fileprivate func json(of table: ZulipTable) -> JSON {
-    func number(_ name: String, _ count: Int) -> JSON.Object.Member {
-      .init(Name(name), .integer(Int64(count)))
-    }
-    let reasons = Refusal.allCases.compactMap { reason in
-      refused[reason].map { JSON.object(["reason": .string(reason.rawValue), "count": .integer(Int64($0))]) }
-    }
-    var members: [JSON.Object.Member] = [.init("table", .string(table.rawValue)), number("read", read)]
-    members += Result.allCases.map { number($0.rawValue, self[$0]) }
-    members += [number("refused", refusals), .init("refused_by_reason", .array(reasons))]
-    return .object(JSON.Object(members))
+  fileprivate static var members: [JSONMember<(table: ZulipTable, counts: ImportCounts)>] {
+    [
+      .member("table", "Zulip's name of it") { $0.table.rawValue },
+      .member("read", "rows read") { $0.counts.read },
+    ]
+      + Result.allCases.map { result in .member(result.rawValue, result.text) { $0.counts[result] } } + [
+        .member("refused") { $0.counts.refusals },
+        .list("refused_by_reason", of: reasonMembers) { table in
+          Refusal.allCases.compactMap { reason in table.counts.refused[reason].map { (reason, $0) } }
+        },
+      ]
+  }
+
+  private static var reasonMembers: [JSONMember<(reason: Refusal, count: Int)>] {
+    [
+      .member("reason", "as in the file of `--rejects`") { $0.reason.rawValue },
+      .member("count", "rows") { $0.count },
+    ]
   }
 
   fileprivate var lines: [String] {

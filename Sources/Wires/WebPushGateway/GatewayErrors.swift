@@ -1,11 +1,93 @@
 internal import Delivery
 internal import HTTP
-internal import HTTPTypes
+package import HTTPTypes
 internal import Hummingbird
 internal import Providers
 
-/// What apps and senders are told: `{"code": ..., "message": ...}`. Each code that an app or a sender may act on stands here.
+/// What apps and senders are told: `{"code": ..., "message": ...}`. `Documentation/Errors.md` has a row for each code.
+package enum GatewayCode: String, CaseIterable, Sendable {
+  case badRequest = "bad_request"
+  case keyMissing = "application_server_key_missing"
+  case sealedTooLongAgo = "sealed_too_long_ago"
+  case unknownBouncerKey = "unknown_bouncer_key"
+  case unauthorized
+  case unknownApp = "unknown_app"
+  case forbiddenSender = "forbidden_sender"
+  case notFound = "not_found"
+  case noSubscription = "no_subscription"
+  case noEndpoint = "no_endpoint"
+  case noMessage = "no_message"
+  case subscriptionEnded = "subscription_ended"
+  case payloadTooLarge = "payload_too_large"
+  case unsupportedEncoding = "unsupported_encoding"
+  case tooManyRequests = "too_many_requests"
+  case tooManyMessages = "too_many_messages"
+  case internalServerError = "internal_server_error"
+  case serviceUnavailable = "service_unavailable"
+
+  package var status: HTTPResponse.Status {
+    switch self {
+    case .badRequest, .keyMissing, .sealedTooLongAgo, .unknownBouncerKey: .badRequest
+    case .unauthorized: .unauthorized
+    case .unknownApp, .forbiddenSender: .forbidden
+    case .notFound, .noSubscription, .noEndpoint, .noMessage: .notFound
+    case .subscriptionEnded: .gone
+    case .payloadTooLarge: .contentTooLarge
+    case .unsupportedEncoding: .unsupportedMediaType
+    case .tooManyRequests, .tooManyMessages: .tooManyRequests
+    case .internalServerError: .internalServerError
+    case .serviceUnavailable: .serviceUnavailable
+    }
+  }
+
+  /// In Markdown: what it means, whose fault it is, and whether the same request may succeed later.
+  package var meaning: (text: String, fault: String, again: String) {
+    switch self {
+    case .badRequest: ("what was sent breaks RFC 8030 or RFC 8291, or is malformed", "the caller's", "no")
+    case .keyMissing:
+      (
+        "a subscription for one sender has ended, and its app makes it again without saying for whom",
+        "the app's: it names the key each time", "with it"
+      )
+    case .sealedTooLongAgo: ("the registration is more than a day old", "the app's", "sealed again")
+    case .unknownBouncerKey:
+      ("it was sealed to a key that this service does not have", "whoever built the app", "no")
+    case .unauthorized:
+      ("the secret of the subscription is wrong; or its sender must sign in by VAPID", "the caller's", "no")
+    case .unknownApp:
+      (
+        "no key serves the app of a new subscription; the log names the app", "the operator's: `Keys`",
+        "operator"
+      )
+    case .forbiddenSender: ("the VAPID token is wrong, or of another sender", "the sender's", "no")
+    case .notFound: ("there is no such path", "the caller's", "no")
+    case .noSubscription: ("the subscription has ended", "nobody's", "with `application_server_key`")
+    case .noEndpoint: ("there is no such endpoint", "the sender's", "no")
+    case .noMessage: ("there is no such message for this subscription, or no more", "the app's", "no")
+    case .subscriptionEnded: ("the subscription has ended", "nobody's", "no: forget the endpoint")
+    case .payloadTooLarge: ("the message is too long for the app's provider", "the sender's", "no")
+    case .unsupportedEncoding: ("neither `aes128gcm` nor `aesgcm`", "the sender's", "no")
+    case .tooManyRequests:
+      (
+        "too many calls or new subscriptions from this address",
+        "the caller's; or the reverse proxy is not named in `http.trusted_proxies`", "later"
+      )
+    case .tooManyMessages: ("too many messages wait for this subscription", "the sender's", "later")
+    case .internalServerError: ("a fault of this program, which the log has", "this program's", "later")
+    case .serviceUnavailable:
+      (
+        "the provider does not take it now, or database, outbox or memory (`http.max_bytes_in_flight`) cannot",
+        "the operator's; or the address sends too much at once", "later"
+      )
+    }
+  }
+}
+
 extension APIError {
+  fileprivate init(_ code: GatewayCode, _ message: String, headers: HTTPFields = [:]) {
+    self.init(code.status, code: code.rawValue, message, headers: headers)
+  }
+
   var gatewayResponse: Response {
     Envelope.response(
       status, [.init("code", .string(gatewayCode)), .init("message", .string(message))], headers: headers)
@@ -14,8 +96,8 @@ extension APIError {
   /// In snake case. Errors that other parts of the program throw may have a code that only says "bad request".
   private var gatewayCode: String {
     switch status {
-    case .tooManyRequests where code == Self.generic: "too_many_requests"
-    case .notFound where code == Self.generic: "not_found"
+    case .tooManyRequests where code == Self.generic: GatewayCode.tooManyRequests.rawValue
+    case .notFound where code == Self.generic: GatewayCode.notFound.rawValue
     default: code.lowercased()
     }
   }
@@ -27,41 +109,41 @@ extension APIError {
 extension APIError {
   static var noSecret: APIError {
     APIError(
-      .unauthorized, code: "unauthorized",
+      .unauthorized,
       "Authorization must be Bearer, with the secret of the subscription.",
       headers: [.wwwAuthenticate: "Bearer"])
   }
 
   static var noSubscription: APIError {
     APIError(
-      .notFound, code: "no_subscription",
+      .noSubscription,
       "The subscription has ended. A PUT that names application_server_key makes it again.")
   }
 
   static var noMessage: APIError {
     APIError(
-      .notFound, code: "no_message", "There is no such message for this subscription (any more).")
+      .noMessage, "There is no such message for this subscription (any more).")
   }
 
   static var unknownApp: APIError {
     APIError(
-      .forbidden, code: "unknown_app",
+      .unknownApp,
       "This app is not known here: the operator of this service has to add its key.")
   }
 
   static var unknownBouncerKey: APIError {
-    APIError(code: "unknown_bouncer_key", "bouncer_public_key is no key of this service.")
+    APIError(.unknownBouncerKey, "bouncer_public_key is no key of this service.")
   }
 
   static var sealedTooLongAgo: APIError {
     APIError(
-      code: "sealed_too_long_ago",
+      .sealedTooLongAgo,
       "encrypted_push_registration was sealed more than a day ago: seal it again.")
   }
 
   static var senderKeyMissing: APIError {
     APIError(
-      code: "application_server_key_missing",
+      .keyMissing,
       "The subscription has ended, and was for one sender: name application_server_key, or null if anybody may send."
     )
   }
@@ -75,30 +157,30 @@ extension APIError {
 /// For senders.
 extension APIError {
   static var noEndpoint: APIError {
-    APIError(.notFound, code: "no_endpoint", "There is no such endpoint.")
+    APIError(.noEndpoint, "There is no such endpoint.")
   }
 
   static var subscriptionEnded: APIError {
-    APIError(.gone, code: "subscription_ended", "The subscription has ended: send nothing more to it.")
+    APIError(.subscriptionEnded, "The subscription has ended: send nothing more to it.")
   }
 
   static var unsupportedEncoding: APIError {
     APIError(
-      .unsupportedMediaType, code: "unsupported_encoding",
+      .unsupportedEncoding,
       "Content-Encoding must be aes128gcm (RFC 8291), or aesgcm of its draft.")
   }
 
   static func unauthorizedSender(_ message: String) -> APIError {
-    APIError(.unauthorized, code: "unauthorized", message, headers: [.wwwAuthenticate: "vapid"])
+    APIError(.unauthorized, message, headers: [.wwwAuthenticate: "vapid"])
   }
 
   static func forbiddenSender(_ message: String) -> APIError {
-    APIError(.forbidden, code: "forbidden_sender", message)
+    APIError(.forbiddenSender, message)
   }
 
   static var tooManyMessages: APIError {
     APIError(
-      .tooManyRequests, code: "too_many_messages", "Too many messages wait for this subscription already.",
+      .tooManyMessages, "Too many messages wait for this subscription already.",
       headers: [.retryAfter: "60"])
   }
 
@@ -109,7 +191,7 @@ extension APIError {
     case .ended: self = .subscriptionEnded
     case .refused(.payloadTooLarge):
       self.init(
-        .contentTooLarge, code: "payload_too_large", "The message is too long for the app's provider.")
+        .payloadTooLarge, "The message is too long for the app's provider.")
     case .refused(.backlogged): self = .tooManyMessages
     case .refused(.noRoom): self = .tryAgainLater
     case .refused:

@@ -6,7 +6,7 @@ internal import Registrations
 internal import Sealing
 
 /// The answer to a chat server's admin who asks why notifications do not arrive.
-struct PushStatus: Sendable {
+package struct PushStatus: Sendable {
   /// A route that some of the registrations need.
   struct RouteHealth: Sendable {
     let provider: Route.Provider

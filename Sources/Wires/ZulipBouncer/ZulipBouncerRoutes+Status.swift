@@ -1,6 +1,6 @@
 internal import Delivery
 internal import Foundation
-internal import HTTP
+package import HTTP
 internal import Hummingbird
 internal import Providers
 internal import Registrations
@@ -23,7 +23,7 @@ extension ZulipBouncerRoutes {
       throw APIError.invalid("limit")
     }
     let status = try await bouncer.status(of: server, selection, after: last, limit: Int(limit))
-    return parameters.success(status.members, noting: context.notes)
+    return parameters.success(PushStatus.members.object(status).members, noting: context.notes)
   }
 
   /// The narrowest selection that the parameters name.
@@ -49,43 +49,75 @@ extension ZulipBouncerRoutes {
 }
 
 extension PushStatus {
-  fileprivate var members: [JSON.Object.Member] {
+  package static var members: [JSONMember<PushStatus>] {
+    let registrations = FoundDevice.members(for: .chatServer)
+    return [
+      .list("registrations", "the encrypted ones, then the legacy ones", of: registrations) {
+        $0.registrations
+      },
+      .member("next", "the `after` of the next call; null at the end") { $0.end?.text },
+      .list("routes", "the ways to the providers that these registrations need", of: RouteHealth.members) {
+        $0.routes
+      },
+      .object("last_24_hours", "of all of the server's notifications; up to a minute behind", of: lastDay) {
+        $0
+      },
+      .object("pace", "so many notifications in so many seconds; null without a limit", orNull: paceMembers) {
+        status in status.pace.map { Pace(limit: $0, delay: status.delay) }
+      },
+    ]
+  }
+
+  private static var lastDay: [JSONMember<PushStatus>] {
     [
-      .init("registrations", .array(registrations.map { .object($0.json(for: .chatServer)) })),
-      .init("next", .optional(end?.text)),
-      .init("routes", .array(routes.map { .object($0.json) })),
-      .init(
-        "last_24_hours",
-        [
-          "handed_in": .integer(sent), "refused": .integer(refused),
-          "latest_refusals": .array(refusals.map { .object($0.json(for: .chatServer)) }),
-          "refused_registrations": .array(refusedRegistrations.map(\.json)),
-        ]),
-      .init(
-        "pace",
-        pace.map {
-          [
-            "notifications": .integer(Int64($0.calls)), "seconds": .integer(Int64($0.seconds)),
-            "delay_seconds": .integer(Int64(delay.rounded(.up))),
-          ]
-        } ?? .null),
+      .member("handed_in", "notifications that the server has handed in") { $0.sent },
+      .member("refused", "how many of these were refused at once") { $0.refused },
+      .list(
+        "latest_refusals", "the 20 registrations with the latest refusals, the newest first",
+        of: FoundDevice.members(for: .chatServer)
+      ) { $0.refusals },
+      .list(
+        "refused_registrations",
+        "calls to register a device that were refused for good, by the code of the answer",
+        of: HourlyCounts.RefusedRegistrations.members
+      ) { $0.refusedRegistrations },
+    ]
+  }
+
+  private struct Pace {
+    let limit: RateLimit
+    let delay: TimeInterval
+  }
+
+  private static var paceMembers: [JSONMember<Pace>] {
+    [
+      .member("notifications") { $0.limit.calls }, .member("seconds") { Int($0.limit.seconds) },
+      .member("delay_seconds", "by how many seconds the next one would be late") {
+        Int($0.delay.rounded(.up))
+      },
     ]
   }
 }
 
 extension HourlyCounts.RefusedRegistrations {
-  fileprivate var json: JSON {
+  fileprivate static var members: [JSONMember<Self>] {
     [
-      "code": .string(refusal.rawValue), "count": .integer(count), "latest_hour": .time(latest),
-      "meaning": .string(refusal.meaning),
+      .member(
+        "code", .oneOf(RegistrationRefusal.self), "`OTHER` stands for all that have no meaning of their own"
+      ) {
+        .string($0.refusal.rawValue)
+      },
+      .member("count") { $0.count }, .member("latest_hour", "the hour of the last one") { $0.latest },
+      .member("meaning", "in a sentence") { $0.refusal.meaning },
     ]
   }
 }
 
 extension PushStatus.RouteHealth {
-  fileprivate var json: JSON.Object {
-    var json = StatusReport(state, target: target, for: .chatServer).json
-    json["provider"] = .string(provider.rawValue)
-    return json
+  fileprivate static var members: [JSONMember<Self>] {
+    [.member("provider", .oneOf(Route.Provider.self)) { .string($0.provider.rawValue) }]
+      + StatusReport.members(StatusReport.routeStatuses + ["unconfigured"]).of {
+        StatusReport($0.state, target: $0.target, for: .chatServer)
+      }
   }
 }

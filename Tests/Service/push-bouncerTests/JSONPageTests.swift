@@ -8,7 +8,7 @@ import Testing
 
 @testable import Demo
 
-/// Holds `Documentation/JSON.md` against what the commands print. ``Workplace`` holds every document of the other tests
+/// Holds `Documentation/JSON.md`, which is made from the commands' encoders, against what they print. ``Workplace`` holds every document of the other tests
 /// against it.
 @Suite struct JSONPageTests {
   @Test(.place()) func `Every command with a document is on the page and no other`() async throws {
@@ -30,14 +30,12 @@ import Testing
   @Test func `What differs from the page is found`() throws {
     let page = JSONPage(
       """
-      ### a list, a show
+      ## a list, a show
 
-      | member | type | |
-      |---|---|---|
-      | `rows[].name` | `x` or `y` | |
-      | `rows[].at` | time or null | |
-      | `rows[].note` | string or absent | |
-      | `counts.b` | integer | |
+      - `rows[].name` *`x` or `y`*
+      - `rows[].at` *time or null*: when
+      - `rows[].note` *string or absent*
+      - `counts.b` *integer*
       """)
     func differences(_ text: String) throws -> [String] {
       try page.differences(JSON.parse(text), from: "a show")

@@ -9,7 +9,7 @@ enum ReasonTable {
       "## \(heading)\n\n| reason | outcome | what it means | what to do |\n|---|---|---|---|\n"
         + rows.filter { !isOfSignIn($0.reason) }.map(line).joined()
     }
-    return tables.joined(separator: "\n") + "\n" + toldToServers
+    return tables.joined(separator: "\n")
   }
 
   private static func line(_ row: Reason.Row) -> String {
@@ -32,31 +32,6 @@ enum ReasonTable {
     case .misconfigured: "misconfigured"
     case .retry: "retry"
     }
-  }
-
-  /// What a chat server's admin is advised to do, where that is not what the operator is.
-  private static var toldToServers: String {
-    let rows = Reason.tables.flatMap(\.rows).filter { !isOfSignIn($0.reason) }
-    let others = rows.filter {
-      $0.explanation.told(to: .chatServer).advice != $0.explanation.told(to: .operator).advice
-    }
-    var reasons: [String: [String]] = [:]
-    for row in others {
-      reasons[row.explanation.told(to: .chatServer).advice, default: []].append("`\(row.reason)`")
-    }
-    let lines = reasons.sorted { ($1.value.count, $0.key) < ($0.value.count, $1.key) }.map {
-      "| \(plain($0.key)) | \($0.value.joined(separator: ", ")) |\n"
-    }
-    return """
-      ## What the admin of a chat server is told
-
-      `push/status` says the same of a reason to the admin of a chat server, with advice that names no file, setting or command of
-      the bouncer:
-
-      | what to do | reasons |
-      |---|---|
-
-      """ + lines.joined()
   }
 
   /// Text in which Markdown finds no markup.

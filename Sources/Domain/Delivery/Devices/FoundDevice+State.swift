@@ -4,7 +4,7 @@ internal import Registrations
 
 extension FoundDevice {
   /// The device's state, from worst to best.
-  package enum State: String, Sendable {
+  package enum State: String, Sendable, CaseIterable {
     /// The provider has reported the token as dead.
     case ended
     /// Its server or realm is deactivated.

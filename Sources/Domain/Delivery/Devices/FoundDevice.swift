@@ -7,7 +7,7 @@ internal import SQL
 package import Sealing
 
 /// A registration, with everything that shows whether its device gets notifications: for people as ``facts``, for
-/// programs as ``json(for:)``.
+/// programs as ``members(for:)``.
 package struct FoundDevice: Sendable, Hashable {
   /// The chat server or the realm that a device belongs to.
   package struct Origin: Sendable, Hashable {
@@ -190,56 +190,100 @@ extension FoundDevice {
 
 extension FoundDevice {
   /// What `device show` and `push/status` say of it.
-  package func json(for reader: Explanation.Reader) -> JSON.Object {
+  package static func members(for reader: Explanation.Reader) -> [JSONMember<FoundDevice>] {
     [
-      "name": .string(name), "kind": .string("\(wire)"), "state": .string(state.rawValue),
-      "advice": .string(advice(for: reader)), "provider": .string(provider), "app": .optional(app),
-      "target": .optional(target), "environment": .optional(environment?.rawValue),
-      "server": server.map { .object(.server($0.uuid, hostname: $0.host, isDeactivated: $0.isDeactivated)) }
-        ?? .null,
-      "realm": realm.map { .object(.realm($0.uuid, host: $0.host, isDeactivated: $0.isDeactivated)) }
-        ?? .null,
-      "user": .optional(user), "token_id": .optional(tokenID?.base64),
-      "token_fingerprint": .optional(fingerprint),
-      "fcm_token_form": .optional(isInstallationID.map { $0 ? "installation_id" : "registration_token" }),
-      "token_changed_at": .time(tokenChangedAt), "bouncer_key": .optional(bouncerKey),
-      "device_identifier": .optional(identifier), "registered_at": .time(registeredAt),
-      "ended_at": .time(endedAt), "last_success_at": .time(deliveredAt),
-      "last_failure": json(of: failure, for: reader), "held_deletion": json(of: held, for: reader),
-      "waiting": .integer(waiting),
-      "waiting_since": .time(waitingSince),
-      "waiting_for": waitingFor(for: reader),
+      .member("name", "its name at the bouncer, such as `e2ee:12`") { $0.name },
+      .member("kind", "kind of registration") { $0.wire }, .member("state") { $0.state },
+      .member("advice", "what the state means and what to do, in sentences") { $0.advice(for: reader) },
+      .member("provider", .oneOf(["apns", "fcm", "pushkit", "webpush", "upstream", "unknown"])) {
+        .string($0.provider)
+      },
+      .object("realm", "null without a chat server, and while the realm is not known", orNull: realmMembers) {
+        $0.realm
+      },
+      .member("user", "of old apps, a number or a UUID; of Nextcloud's Web Push subscriptions, the user name")
+      {
+        $0.user
+      },
+      .member("app", "the bundle id, or the Nextcloud app") { $0.app },
+      .member("target", "a topic or project that is not the default; the push service, for Web Push") {
+        $0.target
+      },
+      .member("environment", "of Apple's, which has taken the token, where that had to be found out") {
+        $0.environment
+      },
+      .member("token_id", "8 bytes in base64, as in `zerver_device`") { $0.tokenID?.base64 },
+      .member("token_fingerprint", "8 hex digits, as in the log of the bouncer") { $0.fingerprint },
+      .member("fcm_token_form", "of FCM's tokens: a registration token, or a Firebase installation id") {
+        $0.isInstallationID.map { $0 ? TokenForm.installationID : .registrationToken }
+      },
+      .member("token_changed_at", "when the token took the place of another one, of Nextcloud's devices") {
+        $0.tokenChangedAt
+      },
+      .member("bouncer_key", "the bouncer key that the registration was sealed to, in base64") {
+        $0.bouncerKey
+      },
+      .object("server", "null without a chat server", orNull: ServerName.members) {
+        $0.server.map { ServerName(orgID: $0.uuid, hostname: $0.host, isDeactivated: $0.isDeactivated) }
+      },
+      .member("device_identifier", "of Nextcloud's devices: 64 bytes in base64") { $0.identifier },
+      .member("registered_at", "when it was last registered") { $0.registeredAt },
+      .member("ended_at") { $0.endedAt },
+      .member(
+        "last_success_at", "when a provider last took a notification for it: the first of that day"
+      ) { $0.deliveredAt },
+      .object(
+        "last_failure", "the last refusal, or notification given up, since it was registered",
+        orNull: Explained.members(at: "at")
+      ) { $0.explained($0.failure, for: reader) },
+      .object(
+        "held_deletion", "the same for a provider that has called the token dead and is not believed yet",
+        orNull: Explained.members(at: "at")
+      ) { $0.explained($0.held, for: reader) },
+      .member("waiting", "notifications that wait for it") { $0.waiting },
+      .member("waiting_since", "when the oldest of these came") { $0.waitingSince },
+      .object(
+        "waiting_for", "why the one that is due first waits, and until when it is not tried again",
+        orNull: Explained.members(at: "until")
+      ) { device in
+        device.waitReason.map {
+          Explained(reason: $0, explanation: .of($0, to: reader), time: device.waitingUntil)
+        }
+      },
     ]
   }
 
-  private func json(of failure: Failure?, for reader: Explanation.Reader) -> JSON {
-    guard let failure else { return .null }
-    var json = JSON.Object.explained(failure.reason, explanation(of: failure, for: reader))
-    json["at"] = .time(failure.at)
-    return .object(json)
+  private static var realmMembers: [JSONMember<Origin>] {
+    [.member("uuid") { $0.uuid }, .member("host") { $0.host }, .member("deactivated") { $0.isDeactivated }]
   }
 
-  /// Why the notification that is due first waits, and until when.
-  private func waitingFor(for reader: Explanation.Reader) -> JSON {
-    guard let waitReason else { return .null }
-    var json = JSON.Object.explained(waitReason, for: reader)
-    json["until"] = .time(waitingUntil)
-    return .object(json)
+  private enum TokenForm: String, CaseIterable, JSONRepresentable {
+    case registrationToken = "registration_token"
+    case installationID = "installation_id"
+  }
+
+  private func explained(_ failure: Failure?, for reader: Explanation.Reader) -> Explained? {
+    failure.map {
+      Explained(reason: $0.reason, explanation: explanation(of: $0, for: reader), time: $0.at)
+    }
   }
 }
 
-extension JSON.Object {
-  /// A reason, with what it means and what to do.
-  package static func explained(
-    _ reason: String?, for reader: Explanation.Reader = .operator
-  ) -> JSON.Object {
-    explained(reason, reason.map { Explanation.of($0, to: reader) })
-  }
+extension FoundDevice.State: JSONRepresentable {}
+extension APNsCredential.Environment: JSONRepresentable {}
 
-  fileprivate static func explained(_ reason: String?, _ explanation: Explanation?) -> JSON.Object {
+/// A reason with a time.
+private struct Explained {
+  let reason: String
+  let explanation: Explanation
+  let time: Date?
+
+  /// - Parameter name: what the time is called.
+  static func members(at name: String) -> [JSONMember<Explained>] {
     [
-      "reason": .optional(reason), "meaning": .optional(explanation?.meaning),
-      "advice": .optional(explanation?.advice),
+      .member("reason", "as in [Reasons](Reasons.md)") { $0.reason }, .member(name, .time) { .time($0.time) },
+      .member("meaning", "what it means, in sentences") { $0.explanation.meaning },
+      .member("advice", "what to do, in sentences") { $0.explanation.advice },
     ]
   }
 }

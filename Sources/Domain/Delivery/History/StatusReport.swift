@@ -56,12 +56,22 @@ package struct StatusReport: Sendable, Hashable {
       reason: json["reason"]?.string, meaning: json["meaning"]?.string, advice: json["advice"]?.string)
   }
 
-  package var json: JSON.Object {
+  /// - Parameter statuses: what the status may be.
+  package static func members(_ statuses: [String]) -> [JSONMember<StatusReport>] {
     [
-      "status": .string(status), "target": .optional(target), "since": .time(since),
-      "reason": .optional(reason), "meaning": .optional(meaning), "advice": .optional(advice),
+      .member("status", .oneOf(statuses)) { .string($0.status) },
+      .member("target", "bundle id, Firebase project or push service") { $0.target },
+      .member("since", "since when it fails") { $0.since },
+      .member("reason", "as in [Reasons](Reasons.md)") { $0.reason },
+      .member("meaning", "what the reason means, in sentences") { $0.meaning },
+      .member("advice", "what to do, in sentences") { $0.advice },
     ]
   }
+
+  /// Those of a route that there is a credential for.
+  package static var routeStatuses: [String] { ["ok", "unknown", "failing", "open"] }
+
+  package var json: JSON.Object { Self.members([]).object(self) }
 }
 
 extension PushProviders.RouteState {

@@ -1,6 +1,6 @@
-internal import Delivery
+package import Delivery
 internal import Foundation
-internal import HTTP
+package import HTTP
 internal import Providers
 
 /// Notifications that no credential serves.
@@ -21,7 +21,7 @@ extension Health {
     }
     check.meaning = "\(first.sentence)."
     check.advice = first.advice
-    check.details["targets"] = .array(unserved.prefix(mostUnserved).map(\.json))
+    check.details["targets"] = UnservedReport.members.list(Array(unserved.prefix(mostUnserved)))
     if unserved.count > mostUnserved {
       check.details["more_targets"] = .integer(Int64(unserved.count - mostUnserved))
     }
@@ -43,12 +43,26 @@ extension Health {
 }
 
 extension UnservedReport {
-  fileprivate var json: JSON {
+  package static var members: [JSONMember<UnservedReport>] {
     [
-      "provider": .string(target.provider.rawValue), "target": .optional(target.target),
-      "environment": .optional(target.environment?.rawValue),
-      "open_to_anybody": .bool(target.isUntrusted), "last_hour": .integer(Int64(came)),
-      "waiting": .integer(Int64(waiting)), "meaning": .string("\(sentence)."), "advice": .string(advice),
+      .member("provider", .oneOf(Route.Provider.self)) { .string($0.target.provider.rawValue) },
+      .member(
+        "target",
+        "bundle id or project; null for the default project, for Web Push, for the upstream bouncer, and for further apps that are counted together"
+      ) { $0.target.target },
+      .member("environment", "Apple's environment whose key is missing, if only the other one's is there") {
+        $0.target.environment
+      },
+      .member(
+        "open_to_anybody",
+        "whether its devices are such as anybody may register; it then does not make the service `degraded`"
+      ) { $0.target.isUntrusted },
+      .member("last_hour", "notifications that came in the last hour, with those of them that wait") {
+        $0.came
+      },
+      .member("waiting", "notifications that wait for a credential") { $0.waiting },
+      .member("meaning", "what came and what is missing, in a sentence") { "\($0.sentence)." },
+      .member("advice", "what to do") { $0.advice },
     ]
   }
 }

@@ -2,20 +2,17 @@ import Foundation
 import HTTP
 import Testing
 
-/// `Documentation/JSON.md`: the shape of each command's document, from the tables of the page.
+/// `Documentation/JSON.md`: the shape of each command's document, from the lists of the page.
 struct JSONPage {
   /// What a value may be, and what is in it.
   final class Shape {
     var types: Set<String> = []
-    /// The heading whose shape this value has instead.
-    var reference: String?
     var members: [String: Shape] = [:]
     var element: Shape?
   }
 
   /// The shapes by heading: the words of a command, with an option if it changes the document.
   private(set) var shapes: [String: Shape] = [:]
-  private var anchors: [String: String] = [:]
   /// By each name of a heading with several, the first.
   private var first: [String: String] = [:]
   /// Commands that have no document.
@@ -31,18 +28,18 @@ struct JSONPage {
     var names: [String] = []
     var shape = Shape()
     for line in text.split(separator: "\n") {
-      if line.hasPrefix("### ") {
-        let heading = String(line.dropFirst(4))
+      if line.hasPrefix("## ") {
+        let heading = String(line.dropFirst(3))
         names = heading.split(separator: ", ").map(String.init)
         shape = Shape()
         for name in names {
           shapes[name] = shape
           first[name] = names[0]
         }
-        anchors["#" + heading.replacing(",", with: "").replacing(" ", with: "-")] = names[0]
-      } else if line.hasPrefix("| `"), !names.isEmpty {
-        let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
-        add(cells[1], at: cells[0].trimmingCharacters(in: ["`"]), to: shape)
+      } else if let item = line.firstMatch(of: /^- (`[^*]*) \*(.*?)\*/), !names.isEmpty {
+        for path in item.1.split(separator: ", ") {
+          add(String(item.2), at: path.trimmingCharacters(in: ["`"]), to: shape)
+        }
       }
     }
   }
@@ -60,11 +57,7 @@ struct JSONPage {
         shape = element
       }
     }
-    if let link = types.firstMatch(of: /\((#[^)]*)\)/) {
-      shape.reference = String(link.1)
-    } else {
-      shape.types = Set(types.replacing(" or ", with: ", ").split(separator: ", ").map(String.init))
-    }
+    shape.types = Set(types.replacing(" or ", with: ", ").split(separator: ", ").map(String.init))
   }
 
   /// The heading that these arguments of the program belong to.
@@ -98,9 +91,6 @@ struct JSONPage {
   private func check(
     _ value: JSON, _ shape: Shape, _ path: String, _ differences: inout [String], _ met: (String) -> Void
   ) {
-    if let name = shape.reference.flatMap({ anchors[$0] }), let shape = shapes[name] {
-      return check(value, shape, path, &differences, met)
-    }
     if value != .null { met(path) }
     let dot = path.hasSuffix(": ") ? "" : "."
     switch value {

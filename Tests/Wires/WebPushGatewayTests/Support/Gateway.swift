@@ -10,6 +10,7 @@ import Server
 import TestService
 import TestSupport
 import Testing
+import WebPushGateway
 
 @testable import Providers
 
@@ -62,7 +63,15 @@ struct Gateway: Sendable {
     var headers: HTTPFields = [.contentType: "application/json"]
     headers[.authorization] = secret.map { "Bearer \($0)" }
     headers[.xForwardedFor] = address
-    return try await test.call(method, path, headers: headers, body: json?.bytes ?? [])
+    return Self.checked(try await test.call(method, path, headers: headers, body: json?.bytes ?? []))
+  }
+
+  /// A refusal has a code that `Documentation/Errors.md` lists, with the status that stands there.
+  private static func checked(_ answer: Answer) -> Answer {
+    if answer.json["result"] == nil, let code = answer.code {
+      #expect(GatewayCode(rawValue: code)?.status.code == answer.status, "\(answer.status) \(code)")
+    }
+    return answer
   }
 
   /// An app that has subscribed.
@@ -105,7 +114,7 @@ struct Gateway: Sendable {
     headers[.timeToLive] = ttl
     headers[.contentEncoding] = encoding
     headers.append(contentsOf: more)
-    return try await test.call(.post, app.push, headers: headers, body: body)
+    return Self.checked(try await test.call(.post, app.push, headers: headers, body: body))
   }
 
   /// Bytes that the gateway cannot tell from a message.
