@@ -19,7 +19,11 @@ import Testing
       "val userAgent = \"Mozilla/5.0 (Android) Nextcloud-Talk v\"\n")
     try place.write(
       "talk/app/src/main/AndroidManifest.xml",
-      "<manifest><action android:name=\"com.google.firebase.MESSAGING_EVENT\"/></manifest>\n")
+      """
+      <manifest xmlns:android="http://schemas.android.com/apk/res/android"><application>
+        <service android:name=".Push"><action android:name="com.google.firebase.MESSAGING_EVENT"/></service>
+      </application></manifest>
+      """)
     try place.write(
       "talk/app/src/main/res/values/setup.xml",
       """
