@@ -52,7 +52,7 @@ struct Code: Sendable {
     case .swift:
       noteComputed()
       noteGuards()
-    case .dart: noteMembers()
+    case .dart: try noteMembers()
     default: break
     }
     // `#define NAME @"..."`
@@ -78,7 +78,7 @@ struct Code: Sendable {
   }
 
   /// Notes the members of what a name is set to: `name = const Options(member: ...)` as `name.member`.
-  private mutating func noteMembers() {
+  private mutating func noteMembers() throws {
     var open: [Name?] = []
     for index in tokens.indices {
       switch opening(index) {
@@ -88,6 +88,7 @@ struct Code: Sendable {
       case -1: _ = open.popLast()
       default:
         guard let owner = open.last ?? nil, kind(index) == .word, self[mark: index + 1] == ":" else { break }
+        try budget.step(1 + owner.bytes.count / 16)
         assignments[owner + "." + self[index], default: []].append(index + 2)
       }
     }

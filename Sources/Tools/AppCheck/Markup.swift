@@ -111,18 +111,20 @@ private struct Markup {
   }
   private static let ends = Set("<>=/\"'".utf8)
 
-  private static let entities: [Name: UInt8] = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
+  private static let entities: [(text: StaticString, byte: UInt8)] = [
+    ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"),
+  ]
 
   /// A text with the entities replaced that XML itself has.
   private static func resolved(_ raw: ArraySlice<UInt8>) -> [UInt8] {
-    let parts = raw.split(separator: "&", omittingEmptySubsequences: false)
-    return parts.dropFirst().reduce(into: Array(parts.first ?? [])) { text, part in
-      if let end = part.prefix(5).firstIndex(of: ";"), let byte = entities[Name(part[..<end])] {
-        text += [byte] + part[(end + 1)...]
-      } else {
-        text += ["&"] + part
-      }
+    guard raw.contains("&") else { return Array(raw) }
+    var (text, cursor): ([UInt8], Cursor) = ([], Cursor(Array(raw)))
+    while !cursor.isAtEnd {
+      let entity = cursor.byte() == "&" ? entities.first { cursor.has($0.text) } : nil
+      text.append(entity?.byte ?? cursor.byte())
+      cursor.advance(entity?.text.utf8CodeUnitCount ?? 1)
     }
+    return text
   }
 }
 

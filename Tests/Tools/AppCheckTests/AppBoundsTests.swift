@@ -145,6 +145,10 @@ import Testing
       "lib/firebase_options.dart",
       String(repeating: "kFirebaseOptionsAndroid = FirebaseOptions(\n", count: 50_000)
     ),
+    (
+      "lib/firebase_options.dart",
+      String(repeating: "a", count: 1_000_000) + " = Options(" + String(repeating: "b: 1, ", count: 200_000)
+    ),
     ("lib/model/push_device.dart", String(repeating: "/*", count: 500_000)),
     ("lib/model/push_device.dart", "var a = '" + String(repeating: "${", count: 500_000)),
     ("android/app/build.gradle", String(repeating: "id 'com.google.gms.google-services' ", count: 50_000)),
