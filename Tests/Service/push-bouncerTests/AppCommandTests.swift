@@ -140,7 +140,7 @@ import Testing
       #expect(result.status == 1)
       #expect(result.output.contains("lib/model/push_device.dart:1: \(key): an active key of this bouncer"))
       #expect(result.output.contains("not found where it was: lib/firebase_options.dart") == false)
-      #expect(result.output.contains("kFirebaseOptionsAndroid in lib/firebase_options.dart"))
+      #expect(result.output.contains("kFirebaseOptionsAndroid.projectId in lib/firebase_options.dart"))
       #expect(result.output.contains("No fault was found.\n"))
       #expect(result.output.contains(" values could not be checked: bundle id, "))
     }
