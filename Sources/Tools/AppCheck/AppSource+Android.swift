@@ -16,10 +16,11 @@ extension SourceReader {
   /// - Parameter folder: where the build file lies.
   mutating func readAndroid(_ folder: Name) throws {
     guard let gradle = try Gradle(folder, files, { try code($0) }) else {
+      let others =
+        facts.product == .zulip
+        ? "" : "; which folders of app/src are built, and so which text counts, is unknown"
       return try files.miss(
-        .applicationID,
-        "not found where it was: \(folder.text)build.gradle or build.gradle.kts; which folders of app/src are built, and "
-          + "so which text counts, is unknown")
+        .applicationID, "not found where it was: \(folder.text)build.gradle or build.gradle.kts\(others)")
     }
     let variant = try gradle.variant(wanted)
     facts.flavor = variant.isEmpty ? nil : Gradle.joined(variant)
