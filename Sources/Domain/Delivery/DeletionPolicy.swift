@@ -15,7 +15,7 @@ import Registrations
 /// | `TokenPauses` | pushes to a token | the provider refuses it for the time being, or leaves four unanswered | the provider's time, or a pause that grows from 4 seconds to 15 minutes; given up after a day |
 /// | `Blame` | pushes of the owners whose tokens were refused | three owners were refused while nothing was accepted for a minute, or, where fewer send, all for 10 seconds | one push is accepted; probes find that out |
 /// | `Breaker` | all pushes of a route | 20 failures of the route in a row, or a wrong credential | a probe succeeds; pauses grow from 1 to 15 seconds |
-/// | `FailureRun` | nothing; says when failures show that the route does not work | they last for 3 seconds | a success |
+/// | `Breaker.Failures` | nothing; says when failures show that the route does not work | they last for 3 seconds, or the breaker opens | a success |
 /// | ``DeletionGuard`` | that a refused token ends its registrations | the route has never worked, or most answers are refusals, to three owners or to all | fewer are |
 /// | ``DeletionGuard`` | that a dead token ends its registrations | more than 20 and most have died within 10 minutes, of this owner or of three | see ``HeldDeletions`` |
 /// | ``HeldDeletions`` | what the guard holds | it is not believed yet | the provider says the same an hour later, the operator trusts the route, or a push is accepted |

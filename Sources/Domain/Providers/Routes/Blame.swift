@@ -95,7 +95,7 @@ struct Blame: Sendable {
     self.reason = reason
     let isNew = held.count < Self.capacity && held.insert(owner).inserted
     guard !isNew || !breaker.isOpen else { return }
-    breaker.failed(isLasting: true, notBefore: notBefore, now: now, jitter: jitter)
+    breaker.failed(.lasting, reason, notBefore: notBefore, now: now, jitter: jitter)
   }
 
   /// A push that was let through as a probe ended without an answer.

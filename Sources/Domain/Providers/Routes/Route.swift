@@ -1,7 +1,4 @@
 package import Basics
-import Foundation
-package import HTTPClient
-import NIOCore
 
 /// The way a push takes: a credential with its environment, and a topic or project; or a host of Web Push.
 /// Each route has its own health, so that a bad key or a slow provider affects only its own pushes.
@@ -58,81 +55,4 @@ struct Recipient: Sendable, Hashable {
   let token: Int
   /// Whether it is a call other than a push: refused pushes do not hold it up, and its answer says nothing about pushes.
   var isCall = false
-}
-
-/// A series of failures of a route without a success. It proves that the route does not work only after a few
-/// seconds: a connection that breaks fails hundreds of requests at once, and the next one may work.
-struct FailureRun: Sendable {
-  /// The seconds from the first to the latest failure after which the series is proof. Longer than the failures of one
-  /// broken connection take.
-  static let proof: TimeInterval = 3
-  /// A longer gap between two failures, in seconds, starts a new series.
-  static let longestGap: TimeInterval = 120
-
-  private var first: Date?
-  private var latest = Date.distantPast
-  /// The reason for the latest failure.
-  private(set) var reason = Reason.unknown
-  /// Whether the series proves that the route does not work.
-  private(set) var isProof = false
-
-  /// The time of the first failure; nil if none has happened since the last success.
-  var since: Date? { first }
-
-  /// A request failed because of the route.
-  ///
-  /// - Parameter isLasting: whether the next one would fail for sure, as with a wrong key.
-  mutating func failed(_ reason: Reason, isLasting: Bool, now: Date) {
-    // A time before the latest failure means that the clock was put back.
-    if !isProof, now < latest || now.timeIntervalSince(latest) > Self.longestGap { first = nil }
-    let first = first ?? now
-    self.first = first
-    latest = now
-    self.reason = reason
-    if isLasting || now.timeIntervalSince(first) >= Self.proof { isProof = true }
-  }
-
-  /// Counts the series as proof at once, because so many requests have failed together.
-  mutating func settle() { isProof = true }
-
-  /// A request succeeded, which ends the series.
-  mutating func ended() { self = FailureRun() }
-}
-
-/// Detects a route that answers too late for callers that wait for the answer.
-///
-/// While a provider hangs or is away, every call would take its whole deadline. So after three callers in turn have waited
-/// in vain, callers do not wait any more until an answer takes less time than those three waited, or nothing is under way.
-/// Pushes from the outbox still go, and their answers show when the route is fast again.
-struct Slowness: Sendable {
-  /// The number of callers that must have waited in vain, each beginning after the one before gave up: pushes sent
-  /// together count once.
-  static let threshold = 3
-  /// A caller that gave up sooner than this says nothing about the route.
-  static let fairChance = TimeAmount.seconds(1)
-
-  private var strikes = 0
-  private var lastStrike = NIODeadline.uptimeNanoseconds(0)
-  /// The shortest time that a caller waited in vain.
-  private var tooShort = TimeAmount.nanoseconds(.max)
-
-  /// Whether callers should not wait.
-  var isSlow: Bool { strikes >= Self.threshold }
-
-  /// A caller waited from `start` until now without an answer.
-  ///
-  /// - Parameter hasFailed: whether there was no connection or it broke, so that this says nothing about how long answers
-  ///   take.
-  mutating func waitedInVain(from start: NIODeadline, now: NIODeadline, hasFailed: Bool = false) {
-    guard now - start >= Self.fairChance else { return }
-    if !hasFailed { tooShort = min(tooShort, now - start) }
-    guard strikes == 0 || start >= lastStrike else { return }
-    strikes += 1
-    lastStrike = now
-  }
-
-  /// The provider answered a request after `time`.
-  mutating func answered(after time: TimeAmount) {
-    if time < tooShort { self = Slowness() }
-  }
 }

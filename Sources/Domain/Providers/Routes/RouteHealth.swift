@@ -12,7 +12,6 @@ final class RouteHealth: Sendable {
     var blame: Blame
     var tokens: TokenPauses
     var slowness = Slowness()
-    var slowSince: Date?
     /// Admitted pushes that have not ended.
     var underWay = 0
     /// When the latest push that the provider accepted was sent.
@@ -21,7 +20,6 @@ final class RouteHealth: Sendable {
     var isProven = false
     /// When a push last said something about the route.
     var triedAt: Date?
-    var failures = FailureRun()
   }
 
   private let mutex: Mutex<State>
@@ -53,9 +51,9 @@ final class RouteHealth: Sendable {
 
   var state: PushProviders.RouteState {
     mutex.withLock { state in
-      let failures = state.failures
+      let failures = state.breaker.failures
       if let since = state.blame.since, !failures.isProof { return .open(state.blame.reason, since: since) }
-      switch (failures.since, state.slowSince) {
+      switch (failures.since, state.slowness.since) {
       case (let since?, _) where failures.isProof:
         return state.breaker.isOpen
           ? .open(failures.reason, since: since) : .failing(failures.reason, since: since)
@@ -75,7 +73,7 @@ final class RouteHealth: Sendable {
   /// - Parameter isPatient: whether nobody waits for the answer, so that a slow route may be used.
   func admit(_ recipient: Recipient, isPatient: Bool, now: Date) -> Admission {
     mutex.withLock { state in
-      if state.slowSince != nil, !isPatient {
+      if state.slowness.since != nil, !isPatient {
         return .wait(.retry(.breakerOpen, notBefore: now, scope: .route))
       }
       // A pause of this token or owner alone comes first, so that it never counts as a probe of the route.
@@ -107,8 +105,7 @@ final class RouteHealth: Sendable {
   ) {
     mutex.withLock { state in
       if let token { state.tokens.beganLate(token) }
-      state.slowness.waitedInVain(from: start, now: .now(), hasFailed: hasFailed)
-      if state.slowness.isSlow { state.slowSince = state.slowSince ?? now }
+      state.slowness.waitedInVain(from: start, until: .now(), hasFailed: hasFailed, now: now)
     }
   }
 
@@ -129,7 +126,6 @@ final class RouteHealth: Sendable {
         state.slowness.answered(after: time)
         // Nothing is under way, so nothing is late, however long this took.
         if state.underWay == 0 { state.slowness = Slowness() }
-        if !state.slowness.isSlow { state.slowSince = nil }
         if outcome.isTaken { state.takenAt = now - TimeInterval(time.nanoseconds) / 1e9 }
         return state.record(outcome, recipient, isGiven: true, isProbe, now)
       case .transport: return state.record(outcome, recipient, isGiven: false, isProbe, now)
@@ -172,7 +168,6 @@ extension RouteHealth.State {
       // Answers to other owners show whether the route is to blame.
       triedAt = now
       if isGiven {
-        failures.ended()
         breaker.succeeded()
       } else if isProbe {
         abandonProbe(now)
@@ -188,17 +183,9 @@ extension RouteHealth.State {
     case .retry(_, _, .caller), .retry(_, _, .process):
       if isProbe { abandonProbe(now) }
     case .retry(let reason, let notBefore, let scope):
-      triedAt = now
-      failures.failed(reason, isLasting: false, now: now)
-      if isProbe { blame.abandoned(now: now) }
       // A single lost connection does not open the breaker; several in a row do.
-      guard scope != .connection || isProbe || failures.isProof else { return nil }
-      failed(isLasting: false, notBefore: notBefore, now)
-    case .misconfigured(let reason):
-      triedAt = now
-      failures.failed(reason, isLasting: true, now: now)
-      if isProbe { blame.abandoned(now: now) }
-      failed(isLasting: true, notBefore: nil, now)
+      failed(scope == .connection && !isProbe ? .connection : .request, reason, notBefore, isProbe, now)
+    case .misconfigured(let reason): failed(.lasting, reason, nil, isProbe, now)
     }
     return nil
   }
@@ -206,7 +193,6 @@ extension RouteHealth.State {
   private mutating func works(_ now: Date) {
     isProven = true
     triedAt = now
-    failures.ended()
     breaker.succeeded()
   }
 
@@ -221,8 +207,53 @@ extension RouteHealth.State {
     blame.abandoned(now: now)
   }
 
-  private mutating func failed(isLasting: Bool, notBefore: Date?, _ now: Date) {
-    breaker.failed(isLasting: isLasting, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
-    if breaker.isOpen { failures.settle() }
+  private mutating func failed(
+    _ failure: Breaker.Failure, _ reason: Reason, _ notBefore: Date?, _ isProbe: Bool, _ now: Date
+  ) {
+    triedAt = now
+    if isProbe { blame.abandoned(now: now) }
+    breaker.failed(failure, reason, notBefore: notBefore, now: now, jitter: .random(in: 0...1))
+  }
+}
+
+extension RouteHealth {
+  /// Whether a route answers too late for callers that wait for the answer.
+  ///
+  /// While a provider hangs or is away, every call would take its whole deadline. So after three callers in turn have waited
+  /// in vain, callers do not wait any more until an answer takes less time than those three waited, or nothing is under way.
+  /// Pushes from the outbox still go, and their answers show when the route is fast again.
+  struct Slowness: Sendable {
+    /// The number of callers that must have waited in vain, each beginning after the one before gave up: pushes sent
+    /// together count once.
+    static let threshold = 3
+    /// A caller that gave up sooner than this says nothing about the route.
+    static let fairChance = TimeAmount.seconds(1)
+
+    /// Since when callers should not wait; nil if they may.
+    private(set) var since: Date?
+    private var strikes = 0
+    private var lastStrike = NIODeadline.uptimeNanoseconds(0)
+    /// The shortest time that a caller waited in vain.
+    private var tooShort = TimeAmount.nanoseconds(.max)
+
+    /// A caller waited without an answer.
+    ///
+    /// - Parameter hasFailed: whether there was no connection or it broke, so that this says nothing about how long answers
+    ///   take.
+    mutating func waitedInVain(
+      from start: NIODeadline, until end: NIODeadline, hasFailed: Bool = false, now: Date
+    ) {
+      guard end - start >= Self.fairChance else { return }
+      if !hasFailed { tooShort = min(tooShort, end - start) }
+      guard strikes == 0 || start >= lastStrike else { return }
+      strikes += 1
+      lastStrike = end
+      if strikes == Self.threshold { since = now }
+    }
+
+    /// The provider answered a request after `time`.
+    mutating func answered(after time: TimeAmount) {
+      if time < tooShort { self = Slowness() }
+    }
   }
 }
