@@ -21,18 +21,17 @@ struct SnapshotSearch {
     var isScopeKnown = true
   }
 
-  private static let ofAnyRealm = "g.realm_id IN (SELECT id FROM remote_realms)"
+  private static let ofAnyRealm: SQLText = "g.realm_id IN (SELECT id FROM remote_realms)"
 
   func run(_ query: DeviceQuery) throws -> Matches {
     switch query {
     case .tokenID(let id):
-      return Matches(devices: try devices("\(Self.ofAnyRealm) AND g.token_id = $2", .integer(id.storage)))
+      return Matches(devices: try devices("\(Self.ofAnyRealm) AND g.token_id = \(id.storage)"))
     case .fingerprint(let digits):
       let first = Int64(bitPattern: UInt64(digits) << 32)
       return Matches(
         devices: try devices(
-          "\(Self.ofAnyRealm) AND g.token_id BETWEEN $2 AND $3", .integer(first),
-          .integer(first | 0xFFFF_FFFF)))
+          "\(Self.ofAnyRealm) AND g.token_id BETWEEN \(first) AND \(first | 0xFFFF_FFFF)"))
     case .token(let text): return Matches(devices: try token(text))
     case .user(let user, nil): return Matches(devices: try self.user(user))
     case .user(let user, let server?):
@@ -40,9 +39,9 @@ struct SnapshotSearch {
       return Matches(
         devices: try servers.flatMap { try self.user(user, at: $0.id) }, isScopeKnown: !servers.isEmpty)
     case .identifier(let bytes):
-      return Matches(devices: try devices("g.device_identifier = $2", .bytes(bytes)))
+      return Matches(devices: try devices("g.device_identifier = \(.bytes(bytes))"))
     case .registration(let wire, let id):
-      return Matches(devices: try devices("g.id = $2 AND g.wire = $3", .integer(id), .integer(wire)))
+      return Matches(devices: try devices("g.id = \(id) AND g.wire = \(wire)"))
     case .server(let name, nil):
       let servers = try self.servers(named: name)
       return Matches(
@@ -63,25 +62,23 @@ struct SnapshotSearch {
       (try? PushToken(text, kind: kind)).map { (hash: storageKey.tokenHash(of: $0), kind: kind.storage) }
     }
     var found = try hashes.flatMap { hash, kind in
-      try devices("g.token_hash = $2 AND g.kind = $3", .integer(hash), .integer(kind))
+      try devices("g.token_hash = \(hash) AND g.kind = \(kind)")
     }
     // Talk's token pairs are found by the hash of both tokens, the Nextcloud server side's Web Push
     // subscriptions by their endpoint.
     let sha512 = Value.bytes(Array(SHA512.hash(data: Array(text.utf8))))
-    found += try devices("g.seen_at IS NOT NULL AND g.token_hash = 0 AND g.token_sha512 = $2", sha512)
+    found += try devices("g.seen_at IS NOT NULL AND g.token_hash = 0 AND g.token_sha512 = \(sha512)")
     let endpoint = (try? WebPushSubscription(token: text))?.endpoint.url ?? text
-    return found
-      + (try devices(
-        "g.account_id IS NOT NULL AND g.endpoint_hash = $2", .bytes(storageKey.hash(endpoint: endpoint))))
+    let hash = Value.bytes(storageKey.hash(endpoint: endpoint))
+    return found + (try devices("g.account_id IS NOT NULL AND g.endpoint_hash = \(hash)"))
   }
 
   private func user(_ user: String, at server: Int64? = nil) throws -> [FoundDevice] {
-    let place = server == nil ? "g.server_id IN (SELECT id FROM remote_servers)" : "g.server_id = $3"
-    let column = Int64(user) == nil ? "user_uuid" : "user_id"
-    guard let value = Int64(user).map(Value.integer) ?? UUID(uuidString: user).map({ .text($0.canonical) })
-    else { return [] }
-    return try devices(
-      "\(place) AND g.\(column) = $2", arguments: [value] + (server.map { [.integer($0)] } ?? []))
+    let place: SQLText =
+      server.map { "g.server_id = \($0)" } ?? "g.server_id IN (SELECT id FROM remote_servers)"
+    if let number = Int64(user) { return try devices("\(place) AND g.user_id = \(number)") }
+    guard let uuid = UUID(uuidString: user) else { return [] }
+    return try devices("\(place) AND g.user_uuid = \(.text(uuid.canonical))")
   }
 
   /// Searches by a hostname, or by the UUID of a server, a realm or a user; if nothing has that name, by a
@@ -95,59 +92,52 @@ struct SnapshotSearch {
     if !realms.isEmpty {
       return Matches(
         devices: try realms.flatMap { try devices(ofRealm: $0.id) },
-        servers: try Set(realms.map(\.server)).sorted().flatMap { try self.servers("id = $1", .integer($0)) })
+        servers: try Set(realms.map(\.server)).sorted().flatMap { try self.servers("id = \($0)") })
     }
+    let account = Value.text(name.lowercased())
     let users =
       try user(name)
       + devices(
-        "g.account_id IN (SELECT id FROM users WHERE username_key = $2 OR email_key = $2)",
-        .text(name.lowercased()))
+        "g.account_id IN (SELECT id FROM users WHERE username_key = \(account) OR email_key = \(account))")
     if !users.isEmpty { return Matches(devices: users) }
     let key = ["\\", "%", "_"].reduce(Hostname.key(of: name)) { $0.replacing($1, with: "\\\($1)") }
-    return Matches(servers: try self.servers("hostname_key LIKE $1 ESCAPE '\\'", .text("%\(key)%")))
+    return Matches(servers: try self.servers("hostname_key LIKE \(.text("%\(key)%")) ESCAPE '\\'"))
   }
 
   private func servers(named name: String) throws -> [RemoteServer] {
-    if let uuid = UUID(uuidString: name) { return try servers("uuid = $1", .text(uuid.canonical)) }
-    return try servers("hostname_key = $1", .text(Hostname.key(of: name)))
+    if let uuid = UUID(uuidString: name) { return try servers("uuid = \(.text(uuid.canonical))") }
+    return try servers("hostname_key = \(.text(Hostname.key(of: name)))")
   }
 
-  private func servers(_ condition: String, _ value: Value) throws -> [RemoteServer] {
-    try connection.query(
-      Statement(
-        """
-        SELECT \(RemoteServer.columns) FROM remote_servers WHERE \(condition) ORDER BY hostname_key LIMIT 100
-        """, value)
-    ).map(RemoteServer.init)
+  private func servers(_ condition: SQLText) throws -> [RemoteServer] {
+    try rows(
+      "SELECT \(sql: RemoteServer.columns) FROM remote_servers WHERE \(condition) ORDER BY hostname_key LIMIT 100"
+    )
+    .map(RemoteServer.init)
   }
 
   private func realms(named name: String, of server: Int64? = nil) throws -> [(id: Int64, server: Int64)] {
-    var (condition, values): (String, [Value]) =
-      UUID(uuidString: name).map { ("uuid = $1", [.text($0.canonical)]) } ?? ("host = $1", [.text(name)])
-    if let server {
-      condition += " AND server_id = $2"
-      values.append(.integer(server))
-    }
-    return try connection.query(
-      Statement(
-        "SELECT id, server_id FROM remote_realms WHERE \(condition) ORDER BY id LIMIT 100", arguments: values)
-    ).map { (try $0.int64("id"), try $0.int64("server_id")) }
+    let named: SQLText =
+      UUID(uuidString: name).map { "uuid = \(.text($0.canonical))" } ?? "host = \(.text(name))"
+    let own: SQLText = server.map { " AND server_id = \($0)" } ?? ""
+    return try rows("SELECT id, server_id FROM remote_realms WHERE \(named)\(own) ORDER BY id LIMIT 100")
+      .map { (try $0.int64("id"), try $0.int64("server_id")) }
   }
 
-  private static let ofServer = """
-    (g.wire = \(Wire.legacy.sql) AND g.server_id = $2 OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = $2) AND g.token_id IS NOT NULL)
-    """
-  private static let ofRealm = """
-    (g.realm_id = $2 AND g.token_id IS NOT NULL
-      OR g.wire = \(Wire.legacy.sql) AND g.realm_id = $2 AND g.server_id IN (SELECT id FROM remote_servers))
-    """
-
   private func devices(ofServer server: Int64) throws -> [FoundDevice] {
-    try devices(Self.ofServer, .integer(server))
+    try devices(
+      """
+      (g.wire = \(sql: Wire.legacy.sql) AND g.server_id = \(server)
+        OR g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = \(server)) AND g.token_id IS NOT NULL)
+      """)
   }
 
   private func devices(ofRealm realm: Int64) throws -> [FoundDevice] {
-    try devices(Self.ofRealm, .integer(realm))
+    try devices(
+      """
+      (g.realm_id = \(realm) AND g.token_id IS NOT NULL OR g.wire = \(sql: Wire.legacy.sql)
+        AND g.realm_id = \(realm) AND g.server_id IN (SELECT id FROM remote_servers))
+      """)
   }
 
   /// A page of a chat server's registrations: the encrypted ones, then the legacy ones, each in the order of an index.
@@ -161,11 +151,9 @@ struct SnapshotSearch {
     for wire in [Wire.e2ee, .legacy] where rows.count <= size {
       guard (last?.wire ?? 0) <= wire.rawValue else { continue }
       let start = last?.wire == wire.rawValue ? last : nil
-      for (condition, values) in try parts(of: selection, wire, after: start, size: size)
-      where rows.count <= size {
-        rows += try self.rows(
-          condition, arguments: values,
-          order: "g.realm_id NULLS FIRST, g.\(wire == .e2ee ? "token_id" : "id")",
+      for condition in try parts(of: selection, wire, after: start, size: size) where rows.count <= size {
+        rows += try found(
+          condition, order: "g.realm_id NULLS FIRST, g.\(wire == .e2ee ? "token_id" : "id")",
           limit: Int64(size + 1 - rows.count))
       }
     }
@@ -181,63 +169,51 @@ struct SnapshotSearch {
     return (try shown.compactMap { try FoundDevice($0, storageKey) }, end)
   }
 
-  /// SQL conditions, with their arguments from `$2` on, for the rows of a selection and kind that follow a mark. Where there
-  /// are several, each is answered by an index: one for the rest of the mark's realm, others for later realms. None reads
+  /// Conditions for the rows of a selection and kind that follow a mark. Where there are several, each is answered by an index: one for the rest of the mark's realm, others for later realms. None reads
   /// rows before the mark, or another server's.
   private func parts(
     of selection: DeviceSearch.Selection, _ wire: Wire, after mark: DeviceSearch.Mark?,
     size: Int
-  ) throws -> [(String, [Value])] {
-    let realm = Value.integer(mark?.realm ?? 0)
-    let last = Value.integer(mark?.last ?? .min)
-    let realms = "SELECT id FROM remote_realms WHERE server_id = $2"
+  ) throws -> [SQLText] {
+    let realm = mark?.realm ?? 0
+    let last = mark?.last ?? .min
+    let isLegacy: SQLText = "g.wire = \(sql: Wire.legacy.sql)"
     switch (selection, wire) {
     case (.server(let server), .legacy):
-      let own = "g.wire = \(Wire.legacy.sql) AND g.server_id = $2"
-      let isWithoutRealm = realm == .integer(0)
+      let own: SQLText = "\(isLegacy) AND g.server_id = \(server)"
+      let isOfRealm: SQLText = realm == 0 ? "IS NULL" : "= \(realm)"
       return [
-        (
-          "\(own) AND g.id > $3 AND g.realm_id \(isWithoutRealm ? "IS NULL" : "= $4")",
-          [.integer(server), last] + (isWithoutRealm ? [] : [realm])
-        ), ("\(own) AND g.realm_id > $3", [.integer(server), realm]),
+        "\(own) AND g.id > \(last) AND g.realm_id \(isOfRealm)", "\(own) AND g.realm_id > \(realm)",
       ]
     case (.server(let server), _):
       // Not one query for all of them: PostgreSQL would read every server's, in their order.
-      let next = try connection.query(
-        Statement(
-          """
-          SELECT m.id FROM remote_realms m WHERE m.server_id = $1 AND m.id > $2
-            AND (SELECT 1 FROM registrations g WHERE g.realm_id = m.id AND g.token_id IS NOT NULL LIMIT 1) = 1
-          ORDER BY m.id LIMIT $3
-          """, .integer(server), realm, .integer(Int64(size) + 1))
+      let next = try rows(
+        """
+        SELECT m.id FROM remote_realms m WHERE m.server_id = \(server) AND m.id > \(realm)
+          AND (SELECT 1 FROM registrations g WHERE g.realm_id = m.id AND g.token_id IS NOT NULL LIMIT 1) = 1
+        ORDER BY m.id LIMIT \(Int64(size) + 1)
+        """
       ).map { try $0.value("id") }
-      return [
-        ("g.realm_id = $3 AND g.token_id > $4 AND r.server_id = $2", [.integer(server), realm, last])
-      ] + next.map { ("g.realm_id = $2 AND g.token_id IS NOT NULL", [$0]) }
+      return ["g.realm_id = \(realm) AND g.token_id > \(last) AND r.server_id = \(server)"]
+        + next.map { "g.realm_id = \($0) AND g.token_id IS NOT NULL" }
     case (.realm(let realm, let server), .legacy):
-      return [
-        (
-          "g.wire = \(Wire.legacy.sql) AND g.server_id = $2 AND g.realm_id = $3 AND g.id > $4",
-          [.integer(server), .integer(realm), last]
-        )
-      ]
+      return ["\(isLegacy) AND g.server_id = \(server) AND g.realm_id = \(realm) AND g.id > \(last)"]
     case (.realm(let realm, _), _):
-      return [("g.realm_id = $2 AND g.token_id > $3", [.integer(realm), last])]
+      return ["g.realm_id = \(realm) AND g.token_id > \(last)"]
     case (.user(let user, let server), .legacy):
       return [
-        (
-          """
-          g.wire = \(Wire.legacy.sql) AND g.server_id = $2 AND (g.user_id = $3 OR g.user_uuid = $4)
-            AND (COALESCE(g.realm_id, 0) > $5 OR COALESCE(g.realm_id, 0) = $5 AND g.id > $6)
-          """, [.integer(server), .integer(user.id), .text(user.uuid?.canonical), realm, last]
-        )
+        """
+        \(isLegacy) AND g.server_id = \(server)
+          AND (g.user_id = \(.integer(user.id)) OR g.user_uuid = \(.text(user.uuid?.canonical)))
+          AND (COALESCE(g.realm_id, 0) > \(realm) OR COALESCE(g.realm_id, 0) = \(realm) AND g.id > \(last))
+        """
       ]
     case (.token(let token, let server), .e2ee):
       return [
-        (
-          "g.realm_id IN (\(realms) AND id > $4) AND g.token_id = $3",
-          [.integer(server), .integer(token.storage), realm]
-        )
+        """
+        g.realm_id IN (SELECT id FROM remote_realms WHERE server_id = \(server) AND id > \(realm))
+          AND g.token_id = \(token.storage)
+        """
       ]
     case (.user, _), (.token, _): return []
     }
@@ -249,29 +225,58 @@ struct SnapshotSearch {
     try devices(
       """
       g.id IN (
-        SELECT id FROM registrations WHERE failed_by = $3 AND failed_at >= $2 ORDER BY failed_at DESC LIMIT $1)
-      AND COALESCE(g.server_id, r.server_id) = $3
-      """, arguments: [.integer(time.milliseconds), .integer(server)], order: "g.failed_at DESC, g.id")
+        SELECT id FROM registrations WHERE failed_by = \(server) AND failed_at >= \(time.milliseconds)
+        ORDER BY failed_at DESC LIMIT \(limit))
+      AND COALESCE(g.server_id, r.server_id) = \(server)
+      """, order: "g.failed_at DESC, g.id")
   }
 
   // MARK: Reading
 
-  private func devices(_ condition: String, _ values: Value...) throws -> [FoundDevice] {
-    try devices(condition, arguments: values)
+  private func devices(_ condition: SQLText, order: String = "g.wire, g.id") throws -> [FoundDevice] {
+    try found(condition, order: order, limit: limit).compactMap { try FoundDevice($0, storageKey) }
   }
 
-  private func devices(
-    _ condition: String, arguments: [Value], order: String = "g.wire, g.id"
-  ) throws -> [FoundDevice] {
-    try rows(condition, arguments: arguments, order: order, limit: limit).compactMap {
-      try FoundDevice($0, storageKey)
-    }
+  private func found(_ condition: SQLText, order: String, limit: Int64) throws -> [Row] {
+    try rows("\(sql: FoundDevice.select) WHERE \(condition) ORDER BY \(sql: order) LIMIT \(limit)")
   }
 
-  private func rows(_ condition: String, arguments: [Value], order: String, limit: Int64) throws -> [Row] {
-    try connection.query(
-      Statement(
-        "\(FoundDevice.select) WHERE \(condition) ORDER BY \(order) LIMIT $1",
-        arguments: [.integer(limit)] + arguments))
+  private func rows(_ text: SQLText) throws -> [Row] {
+    try connection.query(Statement(text.sql, arguments: text.arguments))
+  }
+}
+
+/// A part of a statement: what stands in it in the place of a value is an argument.
+private struct SQLText: ExpressibleByStringInterpolation, StringInterpolationProtocol {
+  typealias StringInterpolation = SQLText
+
+  /// The text before each argument, and after the last.
+  private var texts: [String]
+  private(set) var arguments: [Value] = []
+
+  /// The text, with arguments numbered from `$1`.
+  var sql: String {
+    zip(1..., texts.dropLast()).map { number, text in "\(text)$\(number)" }.joined() + (texts.last ?? "")
+  }
+
+  init(literalCapacity: Int, interpolationCount: Int) { texts = [""] }
+  init(stringLiteral text: String) { texts = [text] }
+  init(stringInterpolation condition: SQLText) { self = condition }
+
+  mutating func appendLiteral(_ text: String) { texts[texts.count - 1] += text }
+
+  mutating func appendInterpolation(sql: String) { appendLiteral(sql) }
+
+  mutating func appendInterpolation(_ value: Value) {
+    arguments.append(value)
+    texts.append("")
+  }
+
+  mutating func appendInterpolation(_ number: Int64) { appendInterpolation(.integer(number)) }
+
+  mutating func appendInterpolation(_ other: SQLText) {
+    appendLiteral(other.texts[0])
+    texts += other.texts.dropFirst()
+    arguments += other.arguments
   }
 }
