@@ -57,11 +57,11 @@ package final class LogWriter: Sendable {
   /// The number of lines that were dropped since the start.
   package var dropped: Int { state.withLock { $0.dropped } }
 
-  /// What cannot be written; nil if no line was dropped for it, and the descriptor took something less than `patience` seconds
+  /// What cannot be written; nil if no line was dropped for it, and the descriptor took something less than `timeout` seconds
   /// ago.
-  package func backlog(patience: TimeInterval = 10, now: Date = Date()) -> Backlog? {
+  package func backlog(timeout: TimeInterval = 10, now: Date = Date()) -> Backlog? {
     state.withLock { state in
-      let isStuck = state.underWay > 0 && now.timeIntervalSince(state.progress) >= patience
+      let isStuck = state.underWay > 0 && now.timeIntervalSince(state.progress) >= timeout
       return isStuck || state.untold > 0 ? Backlog(since: state.progress, dropped: state.untold) : nil
     }
   }

@@ -47,11 +47,11 @@ import Testing
 
   @Test func `A reader who stops is noticed before anything is dropped`() async throws {
     let (pipe, writer) = unread(capacity: 1 << 20)
-    #expect(writer.backlog(patience: 0) == nil)
+    #expect(writer.backlog(timeout: 0) == nil)
     for _ in 0..<2000 { writer.write(String(repeating: "x", count: 80), .text) }
-    await eventually("a full pipe") { writer.backlog(patience: 0.2) != nil }
-    #expect(writer.backlog(patience: 0)?.dropped == 0)
-    #expect(writer.backlog(patience: 1000) == nil)
+    await eventually("a full pipe") { writer.backlog(timeout: 0.2) != nil }
+    #expect(writer.backlog(timeout: 0)?.dropped == 0)
+    #expect(writer.backlog(timeout: 1000) == nil)
     #expect(!writer.flush())
     writer.write("last", .text)
     #expect(read(pipe, untilLine: "last").count == 2001)
