@@ -204,12 +204,12 @@ let package = Package(
       "test-tool", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "Sealing", "Basics",
       "WebPushGateway", "ArgumentParser", "Crypto", "HTTPTypes", path: "Tests/Support/TestTool"),
     tests("WorldTests", path: "Tests/Proof/WorldTests"),
-    tests("BasicsTests", "Basics", path: "Tests/Base/BasicsTests"),
+    tests("BasicsTests", "Basics", "TestSupport", path: "Tests/Base/BasicsTests"),
     tests("SealingTests", "Sealing", "Crypto", "CryptoExtras", path: "Tests/Base/SealingTests"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport", path: "Tests/Base/SQLTests"),
     tests(
-      "HTTPTests", "Logging", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird", "HummingbirdTesting",
-      "NIOCore", "NIOEmbedded", path: "Tests/Base/HTTPTests"),
+      "HTTPTests", "Logging", "Basics", "HTTP", "TestSupport", "HTTPTypes", "Hummingbird",
+      "HummingbirdTesting", "NIOCore", "NIOEmbedded", path: "Tests/Base/HTTPTests"),
     tests(
       "HTTPClientTests", "HTTPClient", "TestServers", "TestSupport", "Basics", "AsyncHTTPClient", "Logging",
       "NIOCore", "NIOEmbedded", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
@@ -248,10 +248,11 @@ let package = Package(
       "TestService", "TestSupport", "WebPushGateway", "ZulipBouncer", "Crypto", "HTTPTypes", "NIOCore",
       path: "Tests/Wires/WebPushGatewayTests"),
     tests(
-      "NextcloudTests", "Registrations", "Delivery", "HTTP", "NextcloudProxy", "NextcloudServer", "Operator",
-      "HTTPClient", "Providers", "ProviderSimulator", "Sealing", "Server", "SQL", "TestDatabase",
-      "TestService", "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient", "Crypto", "HTTPTypes",
-      "Hummingbird", "HummingbirdTesting", "Logging", "MetricsTestKit", "NIOCore", "NIOHTTP1", "NIOSSL",
+      "NextcloudTests", "Basics", "Registrations", "Delivery", "HTTP", "NextcloudProxy",
+      "NextcloudServer", "Operator", "HTTPClient", "Providers", "ProviderSimulator", "Sealing", "Server",
+      "SQL", "TestDatabase", "TestService", "TestStore", "TestSupport", "ZulipServer", "AsyncHTTPClient",
+      "Crypto", "HTTPTypes", "Hummingbird", "HummingbirdTesting", "Logging", "MetricsTestKit", "NIOCore",
+      "NIOHTTP1", "NIOSSL",
       path: "Tests/Wires/NextcloudTests",
       embed: ["vectors.json"]),
     tests(

@@ -1,4 +1,3 @@
-package import Basics
 package import NIOCore
 
 /// Whether a connection still works; a state machine without I/O.
@@ -98,60 +97,5 @@ package struct ConnectionHealth {
   mutating func wake(now: NIODeadline) {
     lastReceived = max(lastReceived, now)
     stalled = max(stalled, now)
-  }
-}
-
-/// A queue that serves several owners in turn; each owner's elements keep their order.
-struct Turns<Element> {
-  private var queues: [Owner: CircularBuffer<Element>] = [:]
-  /// The owners with waiting elements, the next one first.
-  private var order = CircularBuffer<Owner>()
-  private(set) var count = 0
-
-  var isEmpty: Bool { count == 0 }
-
-  func count(of owner: Owner) -> Int { queues[owner]?.count ?? 0 }
-
-  mutating func append(_ element: Element, of owner: Owner) {
-    if queues[owner] == nil { order.append(owner) }
-    queues[owner, default: []].append(element)
-    count += 1
-  }
-
-  /// Puts an element before all others.
-  mutating func prepend(_ element: Element, of owner: Owner) {
-    order.removeAll { $0 == owner }
-    order.prepend(owner)
-    queues[owner, default: []].prepend(element)
-    count += 1
-  }
-
-  /// Takes the first element of the next owner that `mayHave` accepts.
-  mutating func next(where mayHave: (Owner) -> Bool) -> (Element, Owner)? {
-    for _ in 0..<order.count {
-      let owner = order.removeFirst()
-      guard mayHave(owner) else {
-        order.append(owner)
-        continue
-      }
-      let element = queues[owner]?.popFirst()
-      if queues[owner]?.isEmpty == true { queues[owner] = nil } else { order.append(owner) }
-      guard let element else { continue }
-      count -= 1
-      return (element, owner)
-    }
-    return nil
-  }
-
-  mutating func removeAll(where isOver: (Element) -> Bool) {
-    for owner in order { queues[owner]?.removeAll(where: isOver) }
-    queues = queues.filter { !$0.value.isEmpty }
-    order.removeAll { queues[$0] == nil }
-    count = queues.values.reduce(0) { $0 + $1.count }
-  }
-
-  mutating func removeAll() -> [Element] {
-    defer { self = Turns() }
-    return order.flatMap { queues[$0].map(Array.init) ?? [] }
   }
 }

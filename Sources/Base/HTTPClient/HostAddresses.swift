@@ -1,4 +1,4 @@
-package import Basics
+internal import Basics
 internal import Foundation
 package import NIOCore
 package import NIOSSL

@@ -142,9 +142,9 @@ struct LookupQueue: Sendable {
   private var waitingKnown: [String] = []
   private var waitingNew: [String] = []
   private var lastNumber = 0
-  private var running = 0
+  /// Lookups under way, by domain.
+  private var running: SharedBudget<Substring>
   private var runningNew = 0
-  private var runningByDomain: [Substring: Int] = [:]
   /// Names that have resolved: the recent and the previous generation.
   private var known: [String: Known] = [:]
   private var formerlyKnown: [String: Known] = [:]
@@ -156,6 +156,7 @@ struct LookupQueue: Sendable {
 
   init(limits: Limits) {
     self.limits = limits
+    running = SharedBudget(limits.threads, most: limits.perDomain)
   }
 
   /// The addresses from the name's last successful lookup; nil if there was none.
@@ -182,16 +183,15 @@ struct LookupQueue: Sendable {
 
   /// The next name to look up; nil if none waits or the limits allow none.
   mutating func next() -> String? {
-    guard running < limits.threads else { return nil }
+    guard running.refusal(to: nil) == nil else { return nil }
     let known = first(of: waitingKnown)
     let new = runningNew < limits.perNew ? first(of: waitingNew) : nil
     guard let next = [known, new].compactMap(\.self).min(by: { $0.lookup.number < $1.lookup.number }) else {
       return nil
     }
     let name = next.lookup.isNew ? waitingNew.remove(at: next.index) : waitingKnown.remove(at: next.index)
-    running += 1
+    running.add(of: next.lookup.domain)
     if next.lookup.isNew { runningNew += 1 }
-    runningByDomain[next.lookup.domain, default: 0] += 1
     lookups[name]?.isRunning = true
     return name
   }
@@ -199,7 +199,7 @@ struct LookupQueue: Sendable {
   /// The oldest name whose domain is below its limit.
   private func first(of waiting: [String]) -> (index: Int, lookup: Lookup)? {
     for (index, name) in waiting.enumerated() {
-      if let lookup = lookups[name], runningByDomain[lookup.domain, default: 0] < limits.perDomain {
+      if let lookup = lookups[name], running.refusal(to: lookup.domain) == nil {
         return (index, lookup)
       }
     }
@@ -210,10 +210,8 @@ struct LookupQueue: Sendable {
   mutating func finish(_ name: String, _ addresses: [String]) -> Set<Waiter> {
     guard let lookup = lookups[name], lookup.isRunning else { return [] }
     lookups[name] = nil
-    running -= 1
+    running.release(of: lookup.domain)
     if lookup.isNew { runningNew -= 1 }
-    let others = runningByDomain[lookup.domain, default: 1] - 1
-    runningByDomain[lookup.domain] = others > 0 ? others : nil
     if addresses.isEmpty {
       known[name]?.answers = false
       formerlyKnown[name]?.answers = false

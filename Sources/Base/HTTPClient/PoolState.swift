@@ -48,7 +48,11 @@ package struct PoolState<Request, Connection> {
 
   private let limits: Limits
   private var entries: [Entry] = []
-  private var waiting = Turns<Request>()
+  private var waiting = Turns<Owner, Request>()
+  /// What owners have of the requests under way.
+  private var underWay: SharedBudget<Owner>
+  /// The same without draining connections, which use up no places of others.
+  private var live = SharedBudget<Owner>(0)
   private var lastNumber = 0
   private var failures = 0
   private var noConnectBefore = NIODeadline.uptimeNanoseconds(0)
@@ -56,6 +60,7 @@ package struct PoolState<Request, Connection> {
 
   init(limits: Limits = Limits()) {
     self.limits = limits
+    underWay = SharedBudget(limits.underWay)
   }
 
   /// Whether a connection is open that takes requests.
@@ -91,9 +96,7 @@ package struct PoolState<Request, Connection> {
     on id: ConnectionID, of owner: Owner = .nobody, answered: Bool, now: NIODeadline
   ) -> [Command] {
     guard let index = index(of: id) else { return [] }
-    let rest = entries[index].owners[owner, default: 0] - 1
-    entries[index].owners[owner] = rest > 0 ? rest : nil
-    entries[index].underWay -= 1
+    count(-1, of: owner, on: index)
     if answered {
       entries[index].lastReceived = now
       entries[index].proven = true
@@ -137,6 +140,7 @@ package struct PoolState<Request, Connection> {
   mutating func closed(_ id: ConnectionID, _ failure: TransportFailure, now: NIODeadline) -> [Command] {
     guard let index = index(of: id) else { return [] }
     countFailure(index, now: now)
+    for (owner, number) in entries[index].owners { count(-number, of: owner, on: index) }
     let isUseless = !entries.remove(at: index).proven
     guard isUseless, !isShutDown, failures >= limits.attempts, !hasLive else { return dispatch(now: now) }
     return waiting.removeAll().map { .fail($0, failure) }
@@ -145,7 +149,7 @@ package struct PoolState<Request, Connection> {
   /// The connection takes no more requests, because of GOAWAY or because it does not work.
   mutating func drain(_ id: ConnectionID, now: NIODeadline) -> [Command] {
     guard let index = index(of: id), entries[index].phase != .draining else { return [] }
-    entries[index].phase = .draining
+    beginDraining(index)
     countFailure(index, now: now)
     return closeIfDrained(index) + dispatch(now: now)
   }
@@ -156,7 +160,7 @@ package struct PoolState<Request, Connection> {
     var commands: [Command] = []
     for index in entries.indices where entries[index].phase != .draining {
       guard newest.map({ entries[index].id.number <= $0.number }) ?? true else { continue }
-      entries[index].phase = .draining
+      beginDraining(index)
       commands += closeIfDrained(index)
     }
     return commands + dispatch(now: now)
@@ -183,7 +187,7 @@ package struct PoolState<Request, Connection> {
     isShutDown = true
     var commands: [Command] = waiting.removeAll().map { .fail($0, .shuttingDown) }
     for index in entries.indices.reversed() {
-      entries[index].phase = .draining
+      beginDraining(index)
       commands += closeIfDrained(index)
     }
     return commands
@@ -201,30 +205,35 @@ package struct PoolState<Request, Connection> {
   private mutating func dispatch(now: NIODeadline) -> [Command] {
     guard !waiting.isEmpty else { return [] }
     var commands: [Command] = []
-    var total = entries.reduce(0) { $0 + $1.underWay }
-    let places = places
-    while !waiting.isEmpty, total < limits.underWay {
+    live.limit = places
+    while !waiting.isEmpty, underWay.refusal(to: nil) == nil {
       guard let index = freest(now: now), let connection = entries[index].connection else {
         return isShutDown ? commands : commands + makeRoom(now: now)
       }
       guard
-        let (request, owner) = waiting.next(where: { [entries, limits] owner in
-          func allows(_ entries: [Entry], _ limit: Int) -> Bool {
-            FairShare.allows(
-              own: entries.reduce(0) { $0 + ($1.owners[owner] ?? 0) },
-              total: entries.reduce(0) { $0 + $1.underWay }, limit: limit)
-          }
-          // Requests on draining connections do not use up places on the others.
-          return allows(entries.filter { $0.phase != .draining }, places)
-            && allows(entries, limits.underWay)
+        let (request, owner) = waiting.next(where: { [live, underWay] _, owner in
+          live.refusal(to: owner) == nil && underWay.refusal(to: owner) == nil
         })
       else { break }
-      entries[index].underWay += 1
-      entries[index].owners[owner, default: 0] += 1
-      total += 1
+      count(1, of: owner, on: index)
       commands.append(.start(request, connection))
     }
     return commands
+  }
+
+  /// Counts a change of the requests under way on a connection.
+  private mutating func count(_ change: Int, of owner: Owner, on index: Int) {
+    let number = entries[index].owners[owner, default: 0] + change
+    entries[index].owners[owner] = number > 0 ? number : nil
+    entries[index].underWay += change
+    underWay.add(change, of: owner)
+    if entries[index].phase != .draining { live.add(change, of: owner) }
+  }
+
+  private mutating func beginDraining(_ index: Int) {
+    guard entries[index].phase != .draining else { return }
+    entries[index].phase = .draining
+    for (owner, number) in entries[index].owners { live.release(number, of: owner) }
   }
 
   /// How many requests may be under way at a time once all connections are open.

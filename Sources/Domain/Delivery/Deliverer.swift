@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 package import Foundation
 package import Logging
 package import Metrics
@@ -25,8 +25,10 @@ package final class Deliverer: Sendable {
   let metrics: DeliveryMetrics
   let pace: DevicePace
   let relay: (any Relay)?
-  /// The memory for notifications of requests that are not answered yet.
-  package let work: WorkBudget
+  /// Bytes of memory for notifications from the time they are read until their request is answered: for what was parsed, and
+  /// for what is sent or waits for the end of the request. The bytes of request bodies do not bound it: a notification of 100
+  /// bytes takes forty times as much on its way, and one of 3 KB may be for hundreds of devices.
+  package let work: FairSemaphore<Owner>
 
   /// - Parameters:
   ///   - deadline: time limit of a batch whose caller gives none.
@@ -44,7 +46,7 @@ package final class Deliverer: Sendable {
     self.metrics = DeliveryMetrics(metrics)
     self.providers = providers
     self.pace = DevicePace(pace)
-    self.work = WorkBudget(limit: work)
+    self.work = FairSemaphore(work)
     self.registrations = registrations
     self.relay = relay
     self.outbox = outbox

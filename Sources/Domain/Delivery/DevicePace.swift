@@ -48,12 +48,15 @@ package final class DevicePace: Sendable {
 
   private let limit: Limit
   private let capacity: Int
-  private let state = Mutex(State())
+  /// By hash of the device's token.
+  private let devices: Mutex<BoundedMemory<Int, SentPushes>>
 
   /// - Parameter capacity: number of devices that are told apart. Owners without credentials get at most half of them.
   init(_ limit: Limit, capacity: Int = 1_000_000) {
     self.limit = limit
     self.capacity = capacity
+    // Then all places are free again.
+    devices = Mutex(BoundedMemory(capacity: capacity, lifetime: TimeInterval(limit.places) * limit.seconds))
   }
 
   /// Takes a place for a push to a device, unless it has to wait.
@@ -81,44 +84,18 @@ package final class DevicePace: Sendable {
   private func with<Result: Sendable>(
     _ claim: Claim, _ time: TimeInterval, _ body: (inout SentPushes) -> Result
   ) -> Result {
-    state.withLock { state in
-      state.rotate(time, after: TimeInterval(limit.places) * limit.seconds)
-      return state.with(claim.device, capacity: claim.isOpen ? capacity / 2 : capacity, body)
+    devices.withLock { devices in
+      devices.update(claim.device, now: time, capacity: claim.isOpen ? capacity / 2 : nil) { pushes in
+        var sent = pushes.take() ?? SentPushes()
+        defer { pushes = sent }
+        return body(&sent)
+      }
     }
-  }
-}
-
-private struct State {
-  /// Pushes to devices that were sent to since `rotatedAt`, and to others. Once all places are free again, the old ones are
-  /// dropped and the recent ones become old.
-  private var recent: [Int: SentPushes] = [:]
-  private var old: [Int: SentPushes] = [:]
-  /// Seconds since 1970.
-  private var rotatedAt = -TimeInterval.infinity
-  /// Pushes to devices for which there was no room. Several devices share their places.
-  private var shared: [Int: SentPushes] = [:]
-
-  private static let sharedCount = 1 << 16
-
-  mutating func rotate(_ time: TimeInterval, after longest: TimeInterval) {
-    // Begins anew if the clock was put back.
-    guard time < rotatedAt || time - longest >= rotatedAt else { return }
-    old = recent
-    recent = [:]
-    rotatedAt = time
-  }
-
-  mutating func with<Result>(_ device: Int, capacity: Int, _ body: (inout SentPushes) -> Result) -> Result {
-    if let kept = old.removeValue(forKey: device) { recent[device] = kept }
-    guard recent[device] != nil || recent.count + old.count < capacity else {
-      return body(&shared[device & (Self.sharedCount - 1), default: SentPushes()])
-    }
-    return body(&recent[device, default: SentPushes()])
   }
 }
 
 /// The pushes to a device that have places, in the order in which these are free again.
-private struct SentPushes {
+private struct SentPushes: Sendable {
   private var taken: [(owner: Owner, until: TimeInterval)] = []
 
   mutating func release(until now: TimeInterval, _ limit: DevicePace.Limit) {

@@ -41,6 +41,12 @@ package struct RegisteredPush: Sendable {
   }
 }
 
+extension RegisteredPush {
+  /// Bytes of memory that it takes on its way, at most: its task, its request with the payload, and its entry in the
+  /// outbox if it gets one.
+  package var memory: Int { 8192 + 2 * push.payloadBytes }
+}
+
 /// The result of a delivery.
 package enum DeliveryResult: Sendable, Hashable {
   /// The provider has accepted the notification.

@@ -69,8 +69,9 @@ package final class UnservedTargets: Sendable {
   private static func interval(of time: Date) -> Int { Int(time.timeIntervalSince1970 / interval) }
 
   private static func hasPlace(for owner: Owner, _ entries: [Target: Entry]) -> Bool {
-    let named = entries.filter { !$0.key.isOthers }
-    return FairShare.allows(own: named.count { $0.value.owner == owner }, total: named.count, limit: places)
+    var budget = SharedBudget<Owner>(places)
+    for (target, entry) in entries where !target.isOthers { budget.add(of: entry.owner) }
+    return budget.refusal(to: owner) == nil
   }
 
   private static func forget(_ entries: inout [Target: Entry], _ now: Date) {

@@ -1,5 +1,4 @@
 package import Basics
-package import HTTP
 
 /// Settings of both built-in servers, for Zulip's apps and for Nextcloud's.
 package struct BuiltInServerSettings: Sendable {

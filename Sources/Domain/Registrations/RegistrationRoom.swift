@@ -31,10 +31,15 @@ package final class RegistrationRoom: Sendable {
 
   private struct Counts {
     /// By row of the server.
-    var servers: [Int64: Int] = [:]
-    var totals: [Wire: Int] = [:]
-    /// By ``Owner/network``. Of networks with a few registrations, which are most of them, only those since the last count.
-    var networks: [Wire: [Int64: Int]] = [:]
+    var servers: SharedBudget<Int64>
+    /// By ``Owner/network``. Of networks with a few registrations, which are most of them, only those since the last count are
+    /// counted as theirs.
+    var networks: [Wire: SharedBudget<Int64>]
+
+    init(_ limits: Limits) {
+      servers = SharedBudget(.max, most: limits.ofServer)
+      networks = limits.ofAddresses.mapValues { SharedBudget($0) }
+    }
   }
 
   /// What is counted.
@@ -63,13 +68,14 @@ package final class RegistrationRoom: Sendable {
   private let now: @Sendable () -> Date
   private let logger: Logger
   private let rateLimitedLog = RateLimitedLog()
-  private let counts = Mutex(Counts())
+  private let counts: Mutex<Counts>
   private let refused = Mutex<[Taker: Int]>([:])
 
   package init(
     _ limits: Limits, database: any Database, now: @escaping @Sendable () -> Date, logger: Logger
   ) {
     self.limits = limits
+    counts = Mutex(Counts(limits))
     self.database = database
     self.now = now
     self.logger = logger
@@ -79,12 +85,7 @@ package final class RegistrationRoom: Sendable {
   ///
   /// - Returns: whether there was room.
   package func take(_ count: Int = 1, ofServer server: Int64) -> Bool {
-    counts.withLock { counts in
-      let own = counts.servers[server] ?? 0
-      guard own + count <= limits.ofServer else { return false }
-      counts.servers[server] = own + count
-      return true
-    }
+    counts.withLock { $0.servers.take(count, of: server) }
   }
 
   /// The refusal of a chat server's registration for which there is no room.
@@ -99,15 +100,7 @@ package final class RegistrationRoom: Sendable {
   /// - Parameter kind: ``Wire/nextcloud`` or `gateway`.
   /// - Throws: 429 if there is none for the owner's network.
   package func take(_ wire: Wire, of owner: Owner) throws(APIError) {
-    let limit = limits.ofAddresses[wire] ?? 0
-    let isTaken = counts.withLock { counts in
-      let own = counts.networks[wire]?[owner.network] ?? 0
-      guard FairShare.allows(own: own, total: counts.totals[wire] ?? 0, limit: limit) else { return false }
-      counts.networks[wire, default: [:]][owner.network] = own + 1
-      counts.totals[wire, default: 0] += 1
-      return true
-    }
-    guard !isTaken else { return }
+    guard counts.withLock({ $0.networks[wire]?.take(of: owner.network) }) != true else { return }
     let isGateway = wire == .gateway
     refuse(
       isGateway ? .gateway : .nextcloud,
@@ -149,7 +142,7 @@ package final class RegistrationRoom: Sendable {
   /// Counts the rows.
   package func count() async throws {
     let wires = Wire.self
-    var new = Counts()
+    var new = Counts(limits)
     let ofServers = "\(wires.e2ee.rawValue), \(wires.legacy.rawValue)"
     for row in try await database.query(
       Statement(
@@ -160,10 +153,10 @@ package final class RegistrationRoom: Sendable {
         """))
     {
       guard let server = try row.optionalInt64("server") else { continue }
-      new.servers[server] = Int(try row.int64("count"))
+      new.servers.add(Int(try row.int64("count")), of: server)
     }
-    for wire in limits.ofAddresses.keys {
-      new.totals[wire] = Int(
+    for (wire, limit) in limits.ofAddresses {
+      let total = Int(
         try await database.query(
           "SELECT COUNT(*) AS count FROM registrations WHERE wire = $1", .integer(wire.rawValue)
         ).returned.int64("count"))
@@ -172,9 +165,10 @@ package final class RegistrationRoom: Sendable {
         SELECT owner >> 32 AS network, COUNT(*) AS count FROM registrations WHERE wire = $1
         GROUP BY 1 HAVING COUNT(*) >= $2
         """, .integer(wire.rawValue), .integer(Self.fewest))
-      new.networks[wire] = Dictionary(
-        try rows.map { (try $0.int64("network"), Int(try $0.int64("count"))) }
-      ) { $1 }
+      var counted = SharedBudget<Int64>(limit)
+      for row in rows { counted.add(Int(try row.int64("count")), of: try row.int64("network")) }
+      counted.add(total - counted.total, of: nil)
+      new.networks[wire] = counted
     }
     counts.withLock { $0 = new }
   }

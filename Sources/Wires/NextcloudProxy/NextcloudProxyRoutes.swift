@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 package import HTTP
@@ -16,14 +17,14 @@ package struct NextcloudProxyRoutes: Sendable {
   private static let maximumNotifications = 20_000
 
   private let proxy: PushProxy
-  private let devicesPerAddress: RateLimiter<ClientAddress>
-  private let notificationsPerAddress: RateLimiter<ClientAddress>
+  private let devicesPerAddress: Rate<ClientAddress>
+  private let notificationsPerAddress: Rate<ClientAddress>
 
   package init(_ proxy: PushProxy) {
     self.proxy = proxy
     let limit = proxy.settings.rateLimitPerAddress
-    devicesPerAddress = RateLimiter(limit, now: proxy.now)
-    notificationsPerAddress = RateLimiter(limit, now: proxy.now)
+    devicesPerAddress = Rate(limit, now: proxy.now)
+    notificationsPerAddress = Rate(limit, now: proxy.now)
   }
 
   package func addRoutes(to router: Router<WireContext>) {
@@ -39,7 +40,7 @@ package struct NextcloudProxyRoutes: Sendable {
 
   /// Wraps a handler with what all endpoints share: the rate limit, the wait for the database, and error answers.
   private func answering(
-    _ limiter: RateLimiter<ClientAddress>, _ refusal: @escaping @Sendable (APIError) -> Response,
+    _ limiter: Rate<ClientAddress>, _ refusal: @escaping @Sendable (APIError) -> Response,
     _ handler: @escaping Handler
   ) -> Handler {
     { request, context in

@@ -1,6 +1,5 @@
 package import Basics
 package import Foundation
-package import HTTP
 
 /// Settings of the push proxy for Nextcloud servers.
 package struct NextcloudProxySettings: Sendable {

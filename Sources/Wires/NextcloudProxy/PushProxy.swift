@@ -1,3 +1,4 @@
+internal import Basics
 package import Delivery
 internal import Foundation
 package import HTTP
@@ -41,11 +42,11 @@ package final class PushProxy: Sendable {
   private let lossDetector: StoreLossDetector
   private let unknownApps: UnknownApps
   private let sent: SentNotifications
-  private let newDevices: RateLimiter<ClientAddress>
+  private let newDevices: Rate<ClientAddress>
   private let room: RegistrationRoom
   private let unverified: UnverifiedNotifications
   /// What each network is told of devices that are not registered.
-  private let tellings: RateLimiter<ClientAddress>
+  private let tellings: Rate<ClientAddress>
   /// The entries that may be read and sent at a time, by address.
   let places: FairSemaphore<ClientAddress>
 
@@ -70,9 +71,9 @@ package final class PushProxy: Sendable {
       each: Self.entriesOfAddress)
     unknownApps = UnknownApps(now: now)
     sent = SentNotifications(now: now)
-    newDevices = RateLimiter(settings.newDevicesPerAddress, now: now)
+    newDevices = Rate(settings.newDevicesPerAddress, now: now)
     unverified = UnverifiedNotifications(logger: logger, now: now)
-    tellings = RateLimiter(Self.tellingsOfNetwork, now: now)
+    tellings = Rate(Self.tellingsOfNetwork, now: now)
   }
 
   var now: @Sendable () -> Date { devices.now }

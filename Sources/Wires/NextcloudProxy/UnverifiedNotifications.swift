@@ -1,3 +1,4 @@
+internal import Basics
 internal import CoreMetrics
 internal import Foundation
 internal import HTTP
@@ -15,9 +16,9 @@ final class UnverifiedNotifications: Sendable {
 
   private let logger: Logger
   /// By the hash of the identifier, which takes little memory and cannot be predicted.
-  private let notifications: RateLimiter<Int>
-  private let devices: RateLimiter<Int>
-  private let logged: RateLimiter<Bool>
+  private let notifications: Rate<Int>
+  private let devices: Rate<Int>
+  private let logged: Rate<Bool>
   private let counter: Counter
 
   init(
@@ -25,9 +26,9 @@ final class UnverifiedNotifications: Sendable {
   ) {
     self.logger = logger
     counter = Counter(label: "push_bouncer_nextcloud_devices_unverified_total", factory: factory)
-    notifications = RateLimiter(.init(calls: Self.suspicious - 1, seconds: Self.hour), now: now)
-    devices = RateLimiter(.init(calls: 1, seconds: Self.hour), now: now)
-    logged = RateLimiter(.init(calls: Self.lines, seconds: Self.hour), now: now)
+    notifications = Rate(.init(calls: Self.suspicious - 1, seconds: Self.hour), now: now)
+    devices = Rate(.init(calls: 1, seconds: Self.hour), now: now)
+    logged = Rate(.init(calls: Self.lines, seconds: Self.hour), now: now)
     // Prometheus sees no increase in a counter that appears with its first value.
     counter.increment(by: 0)
   }
@@ -36,9 +37,9 @@ final class UnverifiedNotifications: Sendable {
   func add(_ entries: [NotificationEntry]) {
     for entry in entries {
       let device = Bytes(entry.identifier).hashValue
-      guard notifications.take(1, of: device) == 0, devices.take(1, of: device) == 1 else { continue }
+      guard notifications.take(of: device) == 0, devices.take(of: device) == 1 else { continue }
       counter.increment()
-      guard logged.take(1, of: true) == 1 else { continue }
+      guard logged.take(of: true) == 1 else { continue }
       logger.warning(
         """
         notifications for a Nextcloud device fail: they are signed with a key that it is not registered with; \

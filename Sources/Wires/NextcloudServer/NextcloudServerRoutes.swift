@@ -20,11 +20,11 @@ package struct NextcloudServerRoutes: Sendable {
   let sender: NextcloudSender
   let settings: BuiltInServerSettings
   let maxBodyBytes: Int
-  let perUser: RateLimiter<Int64>
+  let perUser: Rate<Int64>
   /// Limits calls without a login.
-  let perAddress: RateLimiter<ClientAddress>
+  let perAddress: Rate<ClientAddress>
   /// Limits apps that poll their login flow, which they do every second.
-  let polls: RateLimiter<ClientAddress>
+  let polls: Rate<ClientAddress>
   let signIns: SignInGuard
 
   /// - Parameter apps: recognizes the operator's own apps.
@@ -41,9 +41,9 @@ package struct NextcloudServerRoutes: Sendable {
     self.settings = settings
     maxBodyBytes = http.maxBodyBytes
     let now = sender.now
-    perUser = RateLimiter(settings.rateLimitPerUser, now: now)
-    perAddress = RateLimiter(http.rateLimitPerAddress, now: now)
-    polls = RateLimiter(RateLimit(calls: 600, seconds: 60), now: now)
+    perUser = Rate(settings.rateLimitPerUser, now: now)
+    perAddress = Rate(http.rateLimitPerAddress, now: now)
+    polls = Rate(RateLimit(calls: 600, seconds: 60), now: now)
     signIns = SignInGuard(now: now)
   }
 

@@ -24,7 +24,7 @@ final class GatewayMessages: Sendable {
   private let now: @Sendable () -> Date
   private let isClockTrusted: @Sendable () -> Bool
   /// How many wait by owner, as of the last count, and what this process has kept and removed since.
-  private let waiting = Mutex<[Owner: Int]>([:])
+  private let waiting = Mutex(SharedBudget<Owner>(limit))
 
   /// - Parameter isClockTrusted: whether the time of a body may be over; false while the clock is in doubt.
   init(
@@ -49,10 +49,7 @@ final class GatewayMessages: Sendable {
     from sender: Int64
   ) async throws {
     guard let encryption = message.encryption else { return }
-    let hasRoom = waiting.withLock {
-      FairShare.allows(own: $0[owner] ?? 0, total: $0.values.reduce(0, +), limit: Self.limit)
-    }
-    guard hasRoom else { throw APIError.tryAgainLater }
+    guard waiting.withLock({ $0.refusal(to: owner) }) == nil else { throw APIError.tryAgainLater }
     let place = SealedColumn.gatewayBody.place(.bytes(message.id.bytes))
     let insert = Statement(
       """
@@ -78,7 +75,7 @@ final class GatewayMessages: Sendable {
         ).isEmpty
       else { break }
     }
-    waiting.withLock { $0[owner, default: 0] += 1 }
+    waiting.withLock { $0.add(of: owner) }
   }
 
   /// A body that waits, without the body.
@@ -152,7 +149,7 @@ final class GatewayMessages: Sendable {
     guard !ids.isEmpty else { return }
     _ = try await database.execute(
       Statement("DELETE FROM gateway_messages WHERE id IN ($list)", list: ids.map { .bytes($0.id.bytes) }))
-    waiting.withLock { waiting in for (_, owner) in ids { waiting[owner, default: 0] -= 1 } }
+    waiting.withLock { waiting in for (_, owner) in ids { waiting.release(of: owner) } }
   }
 
   /// Removes the body of a message, or of all messages of a topic, that waits for a subscription.
@@ -228,10 +225,9 @@ final class GatewayMessages: Sendable {
   func count() async throws -> Int {
     let rows = try await database.query(
       Statement("SELECT owner, COUNT(*) AS count FROM gateway_messages GROUP BY owner"))
-    let counts = Dictionary(
-      try rows.map { (Owner(id: try $0.int64("owner")), Int(try $0.int64("count"))) }
-    ) { $1 }
-    waiting.withLock { $0 = counts }
-    return counts.values.reduce(0, +)
+    var counted = SharedBudget<Owner>(Self.limit)
+    for row in rows { counted.add(Int(try row.int64("count")), of: Owner(id: try row.int64("owner"))) }
+    waiting.withLock { [counted] in $0 = counted }
+    return counted.total
   }
 }

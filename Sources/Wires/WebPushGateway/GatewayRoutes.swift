@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 package import HTTP
@@ -20,11 +21,11 @@ package struct GatewayRoutes: Sendable {
   private static let databaseWait = Duration.seconds(6)
 
   let gateway: WebPushGateway
-  private let perAddress: RateLimiter<ClientAddress>
+  private let perAddress: Rate<ClientAddress>
 
   package init(_ gateway: WebPushGateway) {
     self.gateway = gateway
-    perAddress = RateLimiter(gateway.settings.rateLimitPerAddress, now: gateway.now)
+    perAddress = Rate(gateway.settings.rateLimitPerAddress, now: gateway.now)
   }
 
   package func addRoutes(to router: Router<WireContext>) {

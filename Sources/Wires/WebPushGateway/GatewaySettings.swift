@@ -1,6 +1,5 @@
 package import Basics
 package import Foundation
-package import HTTP
 
 /// Settings of the Web Push gateway.
 package struct GatewaySettings: Sendable {

@@ -27,9 +27,9 @@ package final class WebPushGateway: Sendable {
   private let bouncerKeys: BouncerKeys
   private let deliverer: Deliverer
   private let lossDetector: StoreLossDetector
-  private let newSubscriptions: RateLimiter<ClientAddress>
+  private let newSubscriptions: Rate<ClientAddress>
   private let senders = VerifiedSenders()
-  private let work: WorkBudget
+  private let work: FairSemaphore<Owner>
   private let room: RegistrationRoom
   private let rateLimitedLog = RateLimitedLog()
   let now: @Sendable () -> Date
@@ -55,10 +55,10 @@ package final class WebPushGateway: Sendable {
     self.keyring = keyring
     bouncerKeys = BouncerKeys(database: database, now: now)
     self.deliverer = deliverer
-    work = WorkBudget(limit: http.maxBytesInFlight)
+    work = FairSemaphore(http.maxBytesInFlight)
     self.lossDetector = lossDetector
     self.logger = logger
-    newSubscriptions = RateLimiter(settings.newSubscriptionsPerAddress, now: now)
+    newSubscriptions = Rate(settings.newSubscriptionsPerAddress, now: now)
     self.now = now
   }
 
@@ -137,12 +137,11 @@ extension WebPushGateway {
   /// may have any number of subscriptions and keys.
   ///
   /// - Throws: 503 if there is no room for the address at present.
-  func chargeMessage(from address: ClientAddress) throws(APIError) -> WorkBudget.Charge {
-    do {
-      return try work.charge(Self.messageMemory, to: secrets.owner(at: address))
-    } catch {
+  func chargeMessage(from address: ClientAddress) throws(APIError) -> FairSemaphore<Owner>.Permit {
+    guard let memory = work.take(Self.messageMemory, of: secrets.owner(at: address)) else {
       throw .tryAgainLater
     }
+    return memory
   }
 
   /// The public key of whoever sends, if that is verified.

@@ -1,5 +1,6 @@
+package import Basics
 package import Foundation
-package import HTTP
+internal import HTTP
 package import Logging
 package import Registrations
 internal import SQL
@@ -160,7 +161,7 @@ package struct ReportIntake: Sendable {
   /// Limits the reports that are parsed and stored at a time to two, and to one of each server.
   package let places = FairSemaphore<Int64>(2, each: 1)
   private let rate: CellRate<Int64>
-  private let warnings: RateLimiter<Int64>
+  private let warnings: Rate<Int64>
 
   /// - Parameters:
   ///   - limit: maximum number of a server's rows; nil for no limit. The default is what a stock server with ten thousand
@@ -171,7 +172,7 @@ package struct ReportIntake: Sendable {
     now: @escaping @Sendable () -> Date
   ) {
     rate = CellRate(limit, windows: burst - 1, now: now)
-    warnings = RateLimiter(RateLimit(calls: 1, seconds: 86_400), now: now)
+    warnings = Rate(RateLimit(calls: 1, seconds: 86_400), now: now)
   }
 
   /// Runs `body` when it is the server's turn.

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 package import Foundation
 package import HTTP
@@ -116,12 +117,9 @@ extension Bouncer {
   /// Counts memory for a server's notifications, until it is released.
   ///
   /// - Throws: 503 if there is no room for the server at present.
-  func charge(_ bytes: Int, to server: RemoteServer) throws(APIError) -> WorkBudget.Charge {
-    do {
-      return try deliverer.work.charge(bytes, to: .chatServer(server.id))
-    } catch {
-      throw .tryAgainLater
-    }
+  func charge(_ bytes: Int, to server: RemoteServer) throws(APIError) -> FairSemaphore<Owner>.Permit {
+    guard let memory = deliverer.work.take(bytes, of: .chatServer(server.id)) else { throw .tryAgainLater }
+    return memory
   }
 
   /// Sends what the server's pace allows now, and stores the rest in the outbox.

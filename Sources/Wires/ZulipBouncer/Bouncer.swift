@@ -1,4 +1,4 @@
-internal import Basics
+package import Basics
 package import Delivery
 package import Foundation
 package import HTTP
@@ -39,7 +39,7 @@ package struct Bouncer: Sendable {
   let hosts: HostVerifier
   let challenges: ChallengeTurns
   /// Limits new servers where everybody may register, by network.
-  let newServers: RateLimiter<ClientAddress>
+  let newServers: Rate<ClientAddress>
   private(set) var pace: NotificationPace
   /// The limits of servers' reports.
   package var reports: ReportIntake
@@ -73,7 +73,7 @@ package struct Bouncer: Sendable {
     hosts = HostVerifier(
       caFile: settings.verifyCAFile, allowPrivateAddresses: settings.verifyAllowPrivateAddresses)
     challenges = ChallengeTurns(now: now)
-    newServers = RateLimiter(RateLimit(calls: 100, seconds: 3600), now: now)
+    newServers = Rate(RateLimit(calls: 100, seconds: 3600), now: now)
     pace = NotificationPace(settings.notificationsPerServer, now: now)
     self.upstream = upstream
     self.lossDetector = lossDetector

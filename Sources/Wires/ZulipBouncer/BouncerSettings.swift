@@ -1,6 +1,5 @@
 package import Basics
 package import Foundation
-package import HTTP
 package import HTTPClient
 internal import Registrations
 

@@ -20,19 +20,19 @@ struct ChallengeTurns: Sendable {
 
   private static let limit = RateLimit(calls: 10, seconds: 3600)
   /// With the time of a ``HostVerifier`` it is less than the 15 s that stock servers wait for an answer.
-  private static let patience = Duration.seconds(8)
+  private static let turnLimit = Duration.seconds(8)
   private static let lookupTime = Duration.seconds(1)
 
-  private let counts: RateLimiter<Pair>
-  private let ownCounts: RateLimiter<Hostname>
+  private let counts: Rate<Pair>
+  private let ownCounts: Rate<Hostname>
   let callers = FairSemaphore<ClientAddress>(.max, each: 1)
   let registered = FairSemaphore<Hostname>(32, each: 1)
   let new = FairSemaphore<Hostname>(32, each: 1)
   private let own = FairSemaphore<Hostname>(32, each: 1)
 
   init(now: @escaping @Sendable () -> Date) {
-    counts = RateLimiter(Self.limit, now: now)
-    ownCounts = RateLimiter(Self.limit, now: now)
+    counts = Rate(Self.limit, now: now)
+    ownCounts = Rate(Self.limit, now: now)
   }
 
   /// Calls a host when it is the caller's turn.
@@ -42,7 +42,7 @@ struct ChallengeTurns: Sendable {
   func run<Result>(
     _ hostname: Hostname, isRegistered: Bool, for caller: ClientAddress, _ call: () async throws -> Result
   ) async throws -> Result {
-    let end = ContinuousClock.now + Self.patience
+    let end = ContinuousClock.now + Self.turnLimit
     return try await callers.run(caller.source, until: end) {
       if isRegistered, await Self.isOwn(caller, of: hostname) {
         try ownCounts.check(hostname)
@@ -67,12 +67,12 @@ extension FairSemaphore {
   ///
   /// - Throws: 429 if there is none in time; what `body` throws.
   fileprivate func run<Result>(
-    _ owner: Owner, until end: ContinuousClock.Instant, _ body: () async throws -> Result
+    _ holder: Holder, until end: ContinuousClock.Instant, _ body: () async throws -> Result
   ) async throws -> Result {
-    guard try await acquire(1, of: owner, within: max(.zero, end - .now)) else {
+    guard try await acquire(1, of: holder, within: max(.zero, end - .now)) else {
       throw APIError.rateLimited(retryAfter: "10")
     }
-    defer { release(1, of: owner) }
+    defer { release(1, of: holder) }
     return try await body()
   }
 }

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Delivery
 internal import Foundation
 internal import HTTP
@@ -29,7 +30,7 @@ extension ZulipBouncerRoutes {
   ///   - limit: the limit per server; nil for none.
   ///   - isChange: whether the call changes the server's registration, which a key in its grace may not.
   func authenticated(
-    limit: RateLimiter<Int64>?, isChange: Bool = false, _ handler: @escaping ServerHandler
+    limit: Rate<Int64>?, isChange: Bool = false, _ handler: @escaping ServerHandler
   ) -> Router<WireContext>.Handler {
     { request, context in
       let server = try await authenticate(request, from: context.clientAddress, isChange: isChange)

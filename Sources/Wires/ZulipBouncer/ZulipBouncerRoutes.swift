@@ -16,21 +16,21 @@ internal import Sealing
 /// (`Documentation/Protocols/Zulip.md` 2 to 7), and the VAPID key for apps without Google's services.
 package struct ZulipBouncerRoutes: Sendable {
   let bouncer: Bouncer
-  let perServer: RateLimiter<Int64>
-  let registrations: RateLimiter<Int64>
+  let perServer: Rate<Int64>
+  let registrations: Rate<Int64>
   /// Limits calls of `push/status`, which read many rows.
-  let statuses: RateLimiter<Int64>
-  let perAddress: RateLimiter<ClientAddress>
+  let statuses: Rate<Int64>
+  let perAddress: Rate<ClientAddress>
   let signIns: SignInGuard
 
   package init(_ bouncer: Bouncer) {
     self.bouncer = bouncer
     let now = bouncer.now
-    perServer = RateLimiter(bouncer.settings.rateLimitPerServer, now: now)
-    registrations = RateLimiter(bouncer.rateLimitOfRegistrations, now: now)
-    statuses = RateLimiter(
+    perServer = Rate(bouncer.settings.rateLimitPerServer, now: now)
+    registrations = Rate(bouncer.rateLimitOfRegistrations, now: now)
+    statuses = Rate(
       bouncer.settings.rateLimitPerServer.map { _ in RateLimit(calls: 60, seconds: 60) }, now: now)
-    perAddress = RateLimiter(bouncer.http.rateLimitPerAddress, now: now)
+    perAddress = Rate(bouncer.http.rateLimitPerAddress, now: now)
     signIns = SignInGuard(now: now)
   }
 

@@ -1,3 +1,4 @@
+internal import Basics
 internal import Foundation
 package import HTTP
 internal import HTTPTypes
@@ -20,7 +21,7 @@ package struct ZulipServerRoutes: Sendable {
   let eventNotifier: EventNotifier
   let notifier: Notifier
   private let maxBodyBytes: Int
-  private let perUser: RateLimiter<Int64>
+  private let perUser: Rate<Int64>
   private let signIns: SignInGuard
 
   package init(
@@ -32,7 +33,7 @@ package struct ZulipServerRoutes: Sendable {
     devices = notifier.devices
     self.eventNotifier = eventNotifier
     self.notifier = notifier
-    perUser = RateLimiter(settings.rateLimitPerUser, now: devices.now)
+    perUser = Rate(settings.rateLimitPerUser, now: devices.now)
     signIns = SignInGuard(now: devices.now)
   }
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import HTTPTypes
 import Hummingbird
@@ -119,57 +120,21 @@ import Testing
   }
 }
 
-@Suite struct RateLimiterTests {
+@Suite struct RateRefusalTests {
   @Test func `A key may call so often in a window, then is told when again`() throws {
     let clock = Mutex(Date(timeIntervalSince1970: 1000))
-    let limiter = RateLimiter<String>(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
-    try limiter.check("a")
+    let rate = Rate<String>(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
+    try rate.check("a")
     clock.withLock { $0 += 30 }
-    try limiter.check("a")
-    let error = #expect(throws: APIError.self) { try limiter.check("a") }
+    try rate.check("a")
+    let error = #expect(throws: APIError.self) { try rate.check("a") }
     #expect(error?.status == .tooManyRequests)
     #expect(error?.code == "RATE_LIMIT_HIT")
     #expect(error?.headers[.retryAfter] == "30.0")
     #expect(error?.headers[.xRateLimitReset] == "1060")
     #expect(error?.fields == [.init("retry-after", .number("30.0"))])
-    try limiter.check("b")
+    try rate.check("b")
     clock.withLock { $0 += 30 }
-    try limiter.check("a")
-  }
-
-  @Test func `Without a limit every call passes`() throws {
-    let limiter = RateLimiter<String>(nil) { Date() }
-    for _ in 0..<10_000 { try limiter.check("a") }
-  }
-
-  @Test func `Whom a limiter holds back it does not forget because others came`() throws {
-    let clock = Mutex(Date(timeIntervalSince1970: 1000))
-    let limiter = RateLimiter<Int>(RateLimit(calls: 2, seconds: 60)) { clock.withLock { $0 } }
-    for _ in 0..<2 { try limiter.check(-1) }
-    #expect(throws: APIError.self) { try limiter.check(-1) }
-    for key in 0..<200_000 { _ = limiter.count(key) }
-    #expect(throws: APIError.self) { try limiter.check(-1) }
-    // Sources that came when the memory was full share windows, which are kept as well.
-    for _ in 0..<2 { _ = limiter.count(1_000_000) }
-    #expect(throws: APIError.self) { try limiter.check(1_000_000) }
-    for key in 200_000..<300_000 { _ = limiter.count(key) }
-    clock.withLock { $0 += 59 }
-    #expect(throws: APIError.self) { try limiter.check(-1) }
-    #expect(throws: APIError.self) { try limiter.check(1_000_000) }
-    clock.withLock { $0 += 1 }
-    for _ in 0..<2 { try limiter.check(-1) }
-    for _ in 0..<2 { try limiter.check(1_000_000) }
-  }
-
-  @Test func `A full memory makes room again, and who shared a place keeps what was counted there`() {
-    var memory = BoundedMemory<Int, Int>(capacity: 4, lifetime: 10)
-    for key in 0..<8 { memory.set(key, for: key, now: 0) }
-    #expect((0..<4).allSatisfy { memory.value(of: $0) == $0 })
-    #expect(memory.value(of: 7) == 7)
-    // Once the old have gone it has a place of its own.
-    memory.set(0, for: 0, now: 9)
-    memory.set(70, for: 7, now: 11)
-    memory.set(71, for: 7, now: 22)
-    #expect(memory.value(of: 7) == 71)
+    try rate.check("a")
   }
 }

@@ -1,3 +1,4 @@
+import Basics
 import HTTP
 import Server
 import TestService

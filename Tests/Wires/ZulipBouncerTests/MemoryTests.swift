@@ -1,3 +1,4 @@
+import Basics
 import Delivery
 import Foundation
 import HTTP
@@ -84,7 +85,7 @@ struct MemoryTests {
           ).status
         }
       }
-      await eventually("they are under way") { bouncer.parts.deliverer.work.bytes > 0 }
+      await eventually("they are under way") { bouncer.parts.deliverer.work.taken > 0 }
       let answer = try await bouncer.post(
         "push/e2ee/notify", json: PushItem.body(realm, [PushItem.apns("decade")]), as: other)
       #expect(answer.status == 200, "\(answer.text)")

@@ -1,3 +1,4 @@
+import Basics
 import NIOCore
 import Synchronization
 
@@ -21,44 +22,38 @@ package final class BodyBudget: Sendable {
   }
 
   fileprivate struct State {
-    let limit: Int
-    /// The limit of one source, in bytes.
-    let share: Int
-    var total = 0
-    /// The part of the total that is displaced but not yet free, in bytes.
+    /// What sources hold, in bytes, without what is displaced.
+    var held: SharedBudget<ClientAddress>
+    /// What is displaced but not yet free, in bytes.
     var displaced = 0
-    var sources: [ClientAddress: Int] = [:]
     /// By the number of their ``BodyCharge``.
     var bodies: [Int: Body] = [:]
-
-    func isFull(with count: Int) -> Bool { total - displaced + count > limit }
 
     /// The largest arriving body of the source that holds most, if it holds more than the new body's source
     /// would.
     func displaceable(by own: Int) -> (number: Int, body: Body)? {
-      func standing(_ body: Body) -> (Int, Int) { (sources[body.source] ?? 0, body.bytes) }
+      func standing(_ body: Body) -> (Int, Int) { (held[body.source], body.bytes) }
       return bodies.lazy.filter { $0.value.phase == .arriving && standing($0.value).0 > own }
         .max { standing($0.value) < standing($1.value) }.map { ($0.key, $0.value) }
     }
 
-    /// Displaces bodies of sources that hold more than `own`, the bytes that the new body's source would
-    /// hold, until `count` more bytes fit. The bytes that are displaced but not yet free are limited as well.
+    /// Takes bytes for a source. If the total is used up, displaces bodies of sources that hold more than this one then will.
+    /// The bytes that are displaced but not yet free are limited as well.
     ///
-    /// - Returns: whether they fit.
-    mutating func makeRoom(for count: Int, _ own: Int, _ channels: inout [(any Channel)?]) -> Bool {
-      while isFull(with: count) {
-        guard displaced < limit / 4, let (number, body) = displaceable(by: own) else { return false }
+    /// - Returns: whether they were taken.
+    mutating func take(
+      _ count: Int, of source: ClientAddress, _ channels: inout [(any Channel)?]
+    ) -> Bool {
+      while !held.take(count, of: source) {
+        guard held.refusal(of: count, to: source) == .full, displaced < held.limit / 4,
+          let (number, body) = displaceable(by: held[source] + count)
+        else { return false }
         bodies[number]?.phase = .displaced
         displaced += body.bytes
-        subtract(body.bytes, from: body.source)
+        held.release(body.bytes, of: body.source)
         channels.append(body.channel)
       }
       return true
-    }
-
-    mutating func subtract(_ count: Int, from source: ClientAddress) {
-      let rest = (sources[source] ?? 0) - count
-      sources[source] = rest > 0 ? rest : nil
     }
   }
 
@@ -69,13 +64,13 @@ package final class BodyBudget: Sendable {
   ///   - limit: bytes in all.
   ///   - largest: size of the largest body that is accepted.
   package init(limit: Int, largest: Int) {
-    state = Mutex(State(limit: max(limit, largest), share: max(limit / 4, largest)))
+    state = Mutex(State(held: SharedBudget(max(limit, largest), most: max(limit / 4, largest))))
   }
 
   /// There is no room for the body at present.
   package struct Exceeded: Error {}
 
-  package var bytes: Int { state.withLock { $0.total } }
+  package var bytes: Int { state.withLock { $0.held.total + $0.displaced } }
 }
 
 /// The bytes that the body of one request takes of the budget.
@@ -97,8 +92,11 @@ final class BodyCharge: Sendable {
   /// declaration costs the sender nothing.
   func checkRoom(for count: Int) throws(BodyBudget.Exceeded) {
     let fits = budget.state.withLock { state in
-      let own = (state.sources[source] ?? 0) + count
-      return own <= state.share && (!state.isFull(with: count) || state.displaceable(by: own) != nil)
+      switch state.held.refusal(of: count, to: source) {
+      case nil: true
+      case .share: false
+      case .full: state.displaceable(by: state.held[source] + count) != nil
+      }
     }
     guard fits else { throw BodyBudget.Exceeded() }
   }
@@ -110,15 +108,12 @@ final class BodyCharge: Sendable {
     let (fits, displaced) = budget.state.withLock { state -> (Bool, [(any Channel)?]) in
       var displaced: [(any Channel)?] = []
       var body = state.bodies[number] ?? .init(source: source, channel: channel)
-      let own = (state.sources[source] ?? 0) + count
-      guard body.phase == .arriving, own <= state.share, state.makeRoom(for: count, own, &displaced) else {
+      guard body.phase == .arriving, state.take(count, of: source, &displaced) else {
         return (false, displaced)
       }
       body.bytes += count
       if isAll { body.phase = .whole }
       state.bodies[number] = body
-      state.total += count
-      state.sources[source] = own
       return (true, displaced)
     }
     for channel in displaced { channel?.close(promise: nil) }
@@ -136,11 +131,10 @@ final class BodyCharge: Sendable {
   func release() {
     budget.state.withLock { state in
       guard let body = state.bodies.removeValue(forKey: number) else { return }
-      state.total -= body.bytes
       if body.phase == .displaced {
         state.displaced -= body.bytes
       } else {
-        state.subtract(body.bytes, from: body.source)
+        state.held.release(body.bytes, of: body.source)
       }
     }
   }

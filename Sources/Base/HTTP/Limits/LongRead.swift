@@ -38,16 +38,7 @@ final class SharedThread<Owner: Hashable & Sendable>: Sendable {
 
   private struct State {
     var isRunning = false
-    /// The owners with work, the next one first.
-    var order: CircularBuffer<Owner> = []
-    var work: [Owner: CircularBuffer<Work>] = [:]
-
-    mutating func next() -> Work? {
-      guard let owner = order.popFirst() else { return nil }
-      let next = work[owner]?.popFirst()
-      if work[owner]?.isEmpty == false { order.append(owner) } else { work[owner] = nil }
-      return next
-    }
+    var waiting = Turns<Owner, Work>()
   }
 
   private let state = Mutex(State())
@@ -57,8 +48,7 @@ final class SharedThread<Owner: Hashable & Sendable>: Sendable {
 
   func add(of owner: Owner, _ work: @escaping Work) {
     let isIdle = state.withLock { state in
-      if state.work[owner] == nil { state.order.append(owner) }
-      state.work[owner, default: []].append(work)
+      state.waiting.append(work, of: owner)
       defer { state.isRunning = true }
       return !state.isRunning
     }
@@ -71,7 +61,7 @@ final class SharedThread<Owner: Hashable & Sendable>: Sendable {
 
   private func next() -> Work? {
     state.withLock { state in
-      let next = state.next()
+      let next = state.waiting.next()
       if next == nil { state.isRunning = false }
       return next
     }

@@ -1,3 +1,4 @@
+import Basics
 package import Foundation
 import HTTPTypes
 import Synchronization
@@ -66,15 +67,15 @@ package final class SignInGuard: Sendable {
 
   private let now: @Sendable () -> Date
   private let state: Mutex<State>
-  private let accounts: RateLimiter<Int>
-  private let repeated: RateLimiter<Int>
+  private let accounts: Rate<Int>
+  private let repeated: Rate<Int>
 
   package init(now: @escaping @Sendable () -> Date) {
     self.now = now
     let lifetime = Self.forgiveness * Double(Self.free + Self.maximumDoublings)
     state = Mutex(State(sources: BoundedMemory(capacity: 20_000, lifetime: lifetime)))
-    accounts = RateLimiter(Self.perAccount, now: now)
-    repeated = RateLimiter(Self.repetitions, now: now)
+    accounts = Rate(Self.perAccount, now: now)
+    repeated = Rate(Self.repetitions, now: now)
   }
 
   /// Called before credentials are checked.

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import NIOCore
 import Synchronization
@@ -9,19 +10,23 @@ final class ReceiveBuffers: Sendable {
   /// In bytes as setsockopt(2) takes them. The kernel takes twice as many.
   private static let (smallest, largest, large) = (4 << 10, 32 << 10, 64 << 10)
 
+  private struct State {
+    /// The connections that have a large one, and of their sources nobody more than a quarter.
+    var large: Set<ObjectIdentifier> = []
+    var budget: SharedBudget<ClientAddress>
+  }
+
   /// The size of each connection's.
   let size: Int
-  /// How many connections may have a large one.
-  private let limit: Int
-  /// The sources of connections that have one; nil for a reverse proxy.
-  private let sources = Mutex<[ObjectIdentifier: ClientAddress?]>([:])
+  private let state: Mutex<State>
 
   /// - Parameters:
   ///   - memory: bytes of all together; large ones take an eighth of it.
   ///   - connections: the most connections that there are.
   init(memory: Int, connections: Int) {
     size = min(max(memory / 8 * 7 / max(connections, 1) / 2, Self.smallest), Self.largest)
-    limit = max(4, memory / 8 / (2 * Self.large))
+    let limit = max(4, memory / 8 / (2 * Self.large))
+    state = Mutex(State(budget: SharedBudget(limit, most: limit / 4)))
   }
 
   /// Gives the connection a large buffer, until it is closed.
@@ -30,16 +35,18 @@ final class ReceiveBuffers: Sendable {
   func enlarge(_ connection: OpenConnection) -> Bool {
     let channel = connection.channel
     let id = ObjectIdentifier(channel)
-    let isAllowed = sources.withLock { sources in
-      let own = sources.values.count { $0 == connection.source }
-      guard sources.count < limit, connection.source == nil || own < limit / 4, sources[id] == nil else {
-        return false
-      }
-      sources[id] = .some(connection.source)
+    let isAllowed = state.withLock { state in
+      guard !state.large.contains(id), state.budget.take(of: connection.source) else { return false }
+      state.large.insert(id)
       return true
     }
     guard isAllowed else { return false }
-    channel.closeFuture.whenComplete { _ in self.sources.withLock { _ = $0.removeValue(forKey: id) } }
+    channel.closeFuture.whenComplete { _ in
+      self.state.withLock { state in
+        state.large.remove(id)
+        state.budget.release(of: connection.source)
+      }
+    }
     let options = channel.syncOptions
     try? options?.setOption(.socketOption(.so_rcvbuf), value: Self.large)
     // The listening socket's small buffer has limited it.

@@ -32,23 +32,35 @@ final class OutboxDepth: Sendable {
     var isOfHost: Bool { queue.route.provider == .webPush }
   }
 
-  /// The key of a count.
-  private enum Sum: Hashable {
-    case share(Share)
-    case route(Route, Wire)
-    case wire(Wire, ofHosts: Bool)
-    case owner(Owner, Wire, ofHosts: Bool)
+  /// The routes of one wire that have room together: one, or all of a kind.
+  private struct Routes: Hashable {
+    let wire: Wire
+    /// Nil for all push services, or for all other routes.
+    let route: Route?
+    let areHosts: Bool
 
-    static func all(of share: Share) -> [Sum] {
-      [
-        .share(share), .route(share.queue.route, share.wire), .wire(share.wire, ofHosts: share.isOfHost),
-        .owner(share.queue.owner, share.wire, ofHosts: share.isOfHost),
-      ]
+    static func one(_ share: Share) -> Routes {
+      Routes(wire: share.wire, route: share.queue.route, areHosts: share.isOfHost)
+    }
+
+    static func all(_ share: Share) -> Routes {
+      Routes(wire: share.wire, route: nil, areHosts: share.isOfHost)
+    }
+
+    func room(_ limits: Outbox.Limits) -> SharedBudget<Owner> {
+      switch (route, areHosts) {
+      case (_?, true): SharedBudget(limits.perHost)
+      case (_?, false): SharedBudget(limits.perRoute)
+      case (nil, true): SharedBudget(limits.perKindOfHosts)
+      case (nil, false): SharedBudget(limits.perKind)
+      }
     }
   }
 
   private struct Counts {
-    private(set) var sums: [Sum: Int] = [:]
+    let limits: Outbox.Limits
+    /// The room, where some is taken.
+    private(set) var room: [Routes: SharedBudget<Owner>] = [:]
     private(set) var routes: [Route: Int] = [:]
     private(set) var total = 0
     /// Number of waiting entries by reason, at the last count.
@@ -61,11 +73,25 @@ final class OutboxDepth: Sendable {
     /// few would leave an entry waiting for that.
     var sinceCount: [Share: Int] = [:]
 
-    subscript(sum: Sum) -> Int { sums[sum] ?? 0 }
+    init(limits: Outbox.Limits) { self.limits = limits }
+
+    /// Number of entries of each share that has any.
+    var shares: [Share: Int] {
+      room.reduce(into: [:]) { shares, room in
+        guard let route = room.key.route else { return }
+        for (owner, count) in room.value.held {
+          shares[Share(queue: OutboxQueue(route: route, owner: owner), wire: room.key.wire)] = count
+        }
+      }
+    }
 
     mutating func add(_ count: Int, to share: Share) {
-      let change = max(count, -self[.share(share)])
-      for sum in Sum.all(of: share) { Self.change(&sums, sum, by: change) }
+      let owner = share.queue.owner
+      let change = max(count, -(room[.one(share)]?[owner] ?? 0))
+      for routes in [Routes.one(share), .all(share)] {
+        room[routes, default: routes.room(limits)].add(change, of: owner)
+        if room[routes]?.total == 0 { room[routes] = nil }
+      }
       Self.change(&routes, share.queue.route, by: change)
       total += change
     }
@@ -76,23 +102,16 @@ final class OutboxDepth: Sendable {
     }
 
     /// Whether there is room for one more.
-    func fits(_ share: Share, _ limits: Outbox.Limits) -> Bool {
-      let wire = share.wire
-      let isOfHost = share.isOfHost
-      return FairShare.allows(
-        own: self[.share(share)], total: self[.route(share.queue.route, wire)],
-        limit: isOfHost ? limits.perHost : limits.perRoute)
-        && FairShare.allows(
-          own: self[.owner(share.queue.owner, wire, ofHosts: isOfHost)],
-          total: self[.wire(wire, ofHosts: isOfHost)],
-          limit: isOfHost ? limits.perKindOfHosts : limits.perKind)
+    func fits(_ share: Share) -> Bool {
+      [Routes.one(share), .all(share)].allSatisfy {
+        (room[$0] ?? $0.room(limits)).refusal(to: share.queue.owner) == nil
+      }
     }
   }
 
-  private let limits: Outbox.Limits
-  private let counts = Mutex(Counts())
+  private let counts: Mutex<Counts>
 
-  init(limits: Outbox.Limits) { self.limits = limits }
+  init(limits: Outbox.Limits) { counts = Mutex(Counts(limits: limits)) }
 
   var total: Int { counts.withLock { $0.total } }
 
@@ -106,13 +125,7 @@ final class OutboxDepth: Sendable {
   var unconfigured: [Share: Int] { counts.withLock { $0.unconfigured } }
 
   /// Number of entries of each share that has any.
-  var shares: [Share: Int] {
-    counts.withLock { counts in
-      counts.sums.reduce(into: [:]) { shares, sum in
-        if case .share(let share) = sum.key { shares[share] = sum.value }
-      }
-    }
-  }
+  var shares: [Share: Int] { counts.withLock(\.shares) }
 
   /// Begins a count of the entries in the database.
   func beginCount() { counts.withLock { $0.sinceCount = $0.arriving } }
@@ -120,7 +133,7 @@ final class OutboxDepth: Sendable {
   /// Takes the result of a count.
   func endCount(_ counted: [Share: Int], _ reasons: [Reason: Int], unconfigured: [Share: Int]) {
     counts.withLock { counts in
-      var next = Counts()
+      var next = Counts(limits: counts.limits)
       for (share, count) in counted.merging(counts.sinceCount, uniquingKeysWith: +) {
         next.add(count, to: share)
       }
@@ -141,7 +154,7 @@ final class OutboxDepth: Sendable {
     let granted = counts.withLock { counts -> [Bool]? in
       var granted: [Bool] = []
       for share in shares {
-        let fits = counts.fits(share, limits)
+        let fits = counts.fits(share)
         guard fits || share.isOfHost || share.wire.isOpen else {
           for (share, isGranted) in zip(shares, granted) where isGranted { counts.add(-1, to: share) }
           return nil

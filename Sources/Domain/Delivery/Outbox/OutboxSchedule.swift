@@ -29,26 +29,24 @@ struct OutboxSchedule: Sendable {
   /// The state of a route. It is changed in place: there may be thousands of owners, and a round for each 64 entries.
   private struct RouteState {
     var window = SendWindow()
-    /// Number of entries whose answers are outstanding, by owner.
-    var late: [Owner: Int] = [:]
+    /// The entries whose answers are outstanding.
+    var late: SharedBudget<Owner>
     var due = DueOwners()
 
+    init(_ limits: Limits) { late = SharedBudget(limits.late) }
+
     /// Chooses whose entries are sent now, and how many. The chosen owners are removed from `due`.
-    mutating func turns(maximumLate: Int) -> [Turn] {
-      let total = late.values.reduce(0, +)
-      let limit = min(window.window, maximumLate - total)
-      let chosen = due.take(max(0, limit)) { [late] owner in
-        FairShare.allows(own: late[owner, default: 0], total: total, limit: maximumLate)
-      }
+    mutating func turns() -> [Turn] {
+      let limit = min(window.window, late.limit - late.total)
+      let chosen = due.take(max(0, limit)) { [late] in late.refusal(to: $0) == nil }
       return chosen.enumerated().map { index, owner in
         let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
-        let room = FairShare.room(own: late[owner, default: 0], total: total, limit: maximumLate)
-        return Turn(owner: owner, limit: min(share, room))
+        return Turn(owner: owner, limit: min(share, late.room(for: owner)))
       }
     }
 
     mutating func ended(_ round: Round, now: Date) {
-      late.merge(round.late, uniquingKeysWith: +)
+      for (owner, count) in round.late { late.add(count, of: owner) }
       for owner in round.more { due.add(owner) }
       if round.ended > 0 || round.late.isEmpty {
         window.ended(tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
@@ -91,11 +89,31 @@ struct OutboxSchedule: Sendable {
     var rounds = 0
   }
 
+  /// The places of active push services. An owner has at most a quarter of them.
+  private struct Places {
+    private var proven: SharedBudget<Owner>
+    private var unproven: SharedBudget<Owner>
+
+    init(_ limits: Limits) {
+      proven = SharedBudget(limits.hosts, most: max(1, limits.hosts / 4))
+      unproven = SharedBudget(limits.unprovenHosts, most: max(1, limits.unprovenHosts / 4))
+    }
+
+    subscript(isProven: Bool) -> SharedBudget<Owner> {
+      get { isProven ? proven : unproven }
+      _modify { if isProven { yield &proven } else { yield &unproven } }
+    }
+  }
+
   private let limits: Limits
   private var routes: [Route: RouteState] = [:]
   private var activeHosts: [Route: ActiveHost] = [:]
+  private var places: Places
 
-  init(limits: Limits = Limits()) { self.limits = limits }
+  init(limits: Limits = Limits()) {
+    self.limits = limits
+    places = Places(limits)
+  }
 
   /// Selects the routes with something due that are to be sent now.
   ///
@@ -107,7 +125,7 @@ struct OutboxSchedule: Sendable {
     var seen: Set<Route> = []
     for route in due.lazy.map(\.route) where seen.insert(route).inserted {
       let queues = owners[route] ?? []
-      for owner in queues { routes[route, default: RouteState()].due.add(owner) }
+      for owner in queues { routes[route, default: RouteState(limits)].due.add(owner) }
       guard !isFailing(route, now: now) else { continue }
       if route.provider != .webPush {
         admitted.append(route)
@@ -126,23 +144,20 @@ struct OutboxSchedule: Sendable {
     return admitted
   }
 
-  /// Activates a push service for one of these owners if there is a place for it; an owner has at most a
-  /// quarter of the places.
+  /// Activates a push service for one of these owners if there is a place for it.
   private mutating func start(_ host: Route, for owners: [Owner], isProven: Bool) -> Bool {
     guard activeHosts.count < limits.hosts else { return false }
-    let alike = activeHosts.values.filter { $0.isProven == isProven }
-    let limit = isProven ? limits.hosts : limits.unprovenHosts
-    func places(_ owner: Owner) -> Int { alike.count { $0.owner == owner } }
-    guard alike.count < limit, let owner = owners.min(by: { places($0) < places($1) }),
-      places(owner) < max(1, limit / 4)
-    else { return false }
+    let alike = places[isProven]
+    guard let owner = owners.min(by: { alike[$0] < alike[$1] }), places[isProven].take(of: owner) else {
+      return false
+    }
     activeHosts[host] = ActiveHost(isProven: isProven, owner: owner)
     return true
   }
 
   /// Chooses whose entries of a route are sent now, and how many; owners take turns. The chosen owners are
   /// removed from `due`.
-  mutating func turns(of route: Route) -> [Turn] { routes[route]?.turns(maximumLate: limits.late) ?? [] }
+  mutating func turns(of route: Route) -> [Turn] { routes[route]?.turns() ?? [] }
 
   /// Results of a round of a route.
   struct Round: Sendable {
@@ -175,8 +190,8 @@ struct OutboxSchedule: Sendable {
   ///     alone.
   ///   - notBefore: when the provider allows another try.
   mutating func answeredLate(of queue: OutboxQueue, hasFailed: Bool?, notBefore: Date?, now: Date) {
-    guard let late = routes[queue.route]?.late[queue.owner] else { return }
-    routes[queue.route]?.late[queue.owner] = late > 1 ? late - 1 : nil
+    guard let late = routes[queue.route]?.late[queue.owner], late > 0 else { return }
+    routes[queue.route]?.late.release(of: queue.owner)
     guard let hasFailed else { return }
     routes[queue.route]?.window.ended(
       tries: 1, failures: hasFailed ? 1 : 0, notBefore: notBefore, now: now)
@@ -186,11 +201,14 @@ struct OutboxSchedule: Sendable {
   func isFailing(_ route: Route, now: Date) -> Bool { routes[route]?.window.isPaused(at: now) ?? false }
 
   /// Deactivates a push service.
-  mutating func deactivate(_ route: Route) { activeHosts[route] = nil }
+  mutating func deactivate(_ route: Route) {
+    guard let host = activeHosts.removeValue(forKey: route) else { return }
+    places[host.isProven].release(of: host.owner)
+  }
 
   /// Forgets all other routes, except those still active or with outstanding answers.
   mutating func forget(except kept: Set<Route>) {
-    routes = routes.filter { kept.contains($0.key) || !$0.value.late.isEmpty || activeHosts[$0.key] != nil }
+    routes = routes.filter { kept.contains($0.key) || $0.value.late.total > 0 || activeHosts[$0.key] != nil }
   }
 }
 

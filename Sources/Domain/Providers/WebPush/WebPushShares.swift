@@ -18,44 +18,36 @@ final class WebPushShares: Sendable {
     var idleInNeed = TimeAmount.seconds(5)
   }
 
-  fileprivate struct Counts {
-    var connections = 0
-    var unproven = 0
-
-    func hasRoom(_ limits: Limits, share: Int = 1, isProven: Bool) -> Bool {
-      connections < max(1, limits.connections / share)
-        && (isProven || unproven < max(1, limits.unproven / share))
-    }
-
-    mutating func add(_ connections: Int, unproven: Int) {
-      self.connections += connections
-      self.unproven += unproven
-    }
-  }
-
   fileprivate struct State {
-    var all = Counts()
-    var byNetwork: [IPAddress: Counts] = [:]
+    /// What networks have of all connections, and of those to hosts that do not answer.
+    var connections, unproven: SharedBudget<IPAddress>
     /// Pairs of an owner with requests under way and a host that does not answer.
-    var unprovenRequests = 0
-    var unprovenRequestsByOwner: [Owner: Int] = [:]
+    var unprovenRequests: SharedBudget<Owner>
 
-    mutating func add(_ connections: Int, unproven: Int, to network: IPAddress) {
-      byNetwork[network, default: Counts()].add(connections, unproven: unproven)
-      if byNetwork[network]?.connections == 0 { byNetwork[network] = nil }
+    init(_ limits: Limits) {
+      connections = SharedBudget(max(1, limits.connections), most: max(1, limits.connections / 4))
+      unproven = SharedBudget(max(1, limits.unproven), most: max(1, limits.unproven / 4))
+      unprovenRequests = SharedBudget(limits.unproven)
+    }
+
+    func hasRoom(for network: IPAddress?, isProven: Bool) -> Bool {
+      connections.refusal(to: network) == nil && (isProven || unproven.refusal(to: network) == nil)
     }
   }
 
   fileprivate let limits: Limits
-  fileprivate let state = Mutex(State())
+  fileprivate let state: Mutex<State>
 
-  init(limits: Limits) { self.limits = limits }
+  init(limits: Limits) {
+    self.limits = limits
+    state = Mutex(State(limits))
+  }
 
-  var connections: Int { state.withLock { $0.all.connections } }
+  var connections: Int { state.withLock { $0.connections.total } }
 
   /// How long a connection may be idle at present.
   var idle: TimeAmount {
-    state.withLock { $0.all.connections * 2 > limits.connections ? limits.idleInNeed : limits.idle }
+    state.withLock { $0.connections.total * 2 > limits.connections ? limits.idleInNeed : limits.idle }
   }
 }
 
@@ -63,8 +55,8 @@ final class WebPushShares: Sendable {
 final class WebPushHost: ConnectionGate {
   private struct State {
     var isProven = false
-    var connections = 0
-    var byNetwork: [IPAddress: Int] = [:]
+    /// Connections by network; nil for those of which it is not known.
+    var connections: [IPAddress?: Int] = [:]
     /// Owners with requests under way, while it does not answer.
     var requestingOwners: Set<Owner> = []
   }
@@ -91,16 +83,13 @@ final class WebPushHost: ConnectionGate {
     shares.state.withLock { shared in state.withLock { own in body(&shared, &own) } }
   }
 
-  var hasRoom: Bool { with { $0.all.hasRoom(shares.limits, isProven: $1.isProven) } }
+  var hasRoom: Bool { with { $0.hasRoom(for: nil, isProven: $1.isProven) } }
 
   func addresses(of host: String) async throws -> [String] { try await addresses.addresses(of: host) }
 
   func takeConnection(to network: IPAddress?) -> (@Sendable () -> Void)? {
     let isTaken = with { shared, own in
-      let inNetwork = network.flatMap { shared.byNetwork[$0] } ?? .init()
-      guard shared.all.hasRoom(shares.limits, isProven: own.isProven),
-        inNetwork.hasRoom(shares.limits, share: 4, isProven: own.isProven)
-      else { return false }
+      guard shared.hasRoom(for: network, isProven: own.isProven) else { return false }
       count(1, in: network, &shared, &own)
       return true
     }
@@ -111,27 +100,18 @@ final class WebPushHost: ConnectionGate {
   private func count(
     _ change: Int, in network: IPAddress?, _ shared: inout WebPushShares.State, _ own: inout State
   ) {
-    let unproven = own.isProven ? 0 : change
-    shared.all.add(change, unproven: unproven)
-    own.connections += change
-    guard let network else { return }
-    shared.add(change, unproven: unproven, to: network)
-    let rest = own.byNetwork[network, default: 0] + change
-    own.byNetwork[network] = rest > 0 ? rest : nil
+    shared.connections.add(change, of: network)
+    if !own.isProven { shared.unproven.add(change, of: network) }
+    let rest = own.connections[network, default: 0] + change
+    own.connections[network] = rest > 0 ? rest : nil
   }
 
   /// Begins a request to the host; nil if its owner has requests to too many hosts that do not answer.
   func begin(for owner: Owner) -> UnprovenRequest? {
     with { shared, own in
       guard !own.isProven, !own.requestingOwners.contains(owner) else { return UnprovenRequest(owner: nil) }
-      let requests = shared.unprovenRequestsByOwner[owner] ?? 0
-      guard FairShare.allows(own: requests, total: shared.unprovenRequests, limit: shares.limits.unproven)
-      else {
-        return nil
-      }
+      guard shared.unprovenRequests.take(of: owner) else { return nil }
       own.requestingOwners.insert(owner)
-      shared.unprovenRequests += 1
-      shared.unprovenRequestsByOwner[owner] = requests + 1
       return UnprovenRequest(owner: owner)
     }
   }
@@ -140,9 +120,7 @@ final class WebPushHost: ConnectionGate {
     guard let owner = request.owner else { return }
     with { shared, own in
       own.requestingOwners.remove(owner)
-      shared.unprovenRequests -= 1
-      let rest = (shared.unprovenRequestsByOwner[owner] ?? 1) - 1
-      shared.unprovenRequestsByOwner[owner] = rest > 0 ? rest : nil
+      shared.unprovenRequests.release(of: owner)
     }
   }
 
@@ -152,8 +130,7 @@ final class WebPushHost: ConnectionGate {
       guard own.isProven != isProven else { return }
       own.isProven = isProven
       let sign = isProven ? -1 : 1
-      shared.all.add(0, unproven: sign * own.connections)
-      for (network, count) in own.byNetwork { shared.add(0, unproven: sign * count, to: network) }
+      for (network, count) in own.connections { shared.unproven.add(sign * count, of: network) }
     }
   }
 

@@ -1,6 +1,3 @@
-package import Basics
-import Foundation
-
 extension SettingShape<RateLimit?> {
   /// A rate limit; nil, written as `0`, means none. An empty value is invalid, so that nobody removes the limit by
   /// accident.

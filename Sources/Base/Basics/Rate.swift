@@ -1,12 +1,22 @@
 package import Foundation
-package import HTTPTypes
-import Synchronization
+internal import Synchronization
 
-/// Counts calls per key in fixed windows; a window begins with the key's first call.
-package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
+/// How often something may be done: so many calls in so many seconds.
+package struct RateLimit: Sendable, Hashable {
+  package let calls: Int
+  package let seconds: Double
+
+  package init(calls: Int, seconds: Double) {
+    self.calls = calls
+    self.seconds = seconds
+  }
+}
+
+/// Counts the calls of each key in windows, and says which are over the limit. A window begins with the key's first call.
+package final class Rate<Key: Hashable & Sendable>: Sendable {
   private struct Window {
-    var start: Date
-    var calls: Int
+    let start: Date
+    var calls = 0
   }
 
   private let limit: RateLimit?
@@ -20,23 +30,19 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     windows = Mutex(BoundedMemory(lifetime: limit?.seconds ?? 0))
   }
 
-  /// Counts one call of `key` and returns whether it is within the limit.
+  /// Counts one call of `key`.
   package func count(_ key: Key) -> RateVerdict {
-    guard let limit else { return RateVerdict(retryAfter: nil, headers: [:]) }
+    guard let limit else { return RateVerdict() }
     let now = now()
     let window = window(with: 1, of: key, limit, at: now)
     let end = window.start + limit.seconds
-    let headers: HTTPFields = [
-      .xRateLimitLimit: String(limit.calls),
-      .xRateLimitRemaining: String(max(0, limit.calls - window.calls)),
-      .xRateLimitReset: String(Int(end.timeIntervalSince1970.rounded(.up))),
-    ]
     return RateVerdict(
-      retryAfter: window.calls > limit.calls ? max(0.001, end.timeIntervalSince(now)) : nil, headers: headers)
+      retryAfter: window.calls > limit.calls ? max(0.001, end.timeIntervalSince(now)) : nil,
+      window: .init(limit: limit, remaining: max(0, limit.calls - window.calls), end: end))
   }
 
   /// Counts calls of `key` and returns how many of them are within the limit.
-  package func take(_ calls: Int, of key: Key) -> Int {
+  package func take(_ calls: Int = 1, of key: Key) -> Int {
     guard let limit else { return calls }
     let over = window(with: calls, of: key, limit, at: now()).calls - limit.calls
     return min(calls, max(0, calls - over))
@@ -44,68 +50,35 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
 
   private func window(with calls: Int, of key: Key, _ limit: RateLimit, at now: Date) -> Window {
     windows.withLock { windows in
-      var window = windows.value(of: key) ?? Window(start: now, calls: 0)
-      let age = now.timeIntervalSince(window.start)
-      if age >= limit.seconds || age < 0 { window = Window(start: now, calls: 0) }
-      window.calls += calls
-      windows.set(window, for: key, now: now.timeIntervalSince1970)
-      return window
+      windows.update(key, now: now.timeIntervalSince1970) { kept in
+        // An age below zero means that the clock was put back.
+        let open = kept.flatMap { (0..<limit.seconds).contains(now.timeIntervalSince($0.start)) ? $0 : nil }
+        var window = open ?? Window(start: now)
+        window.calls += calls
+        kept = window
+        return window
+      }
     }
   }
-
-  /// Counts one call of `key`, and refuses it with 429 if it is over the limit.
-  ///
-  /// - Returns: ``RateVerdict/headers``.
-  @discardableResult
-  package func check(_ key: Key) throws(APIError) -> HTTPFields {
-    let verdict = count(key)
-    guard let seconds = verdict.retryAfter else { return verdict.headers }
-    throw .rateLimited(after: seconds, headers: verdict.headers)
-  }
 }
 
+/// Whether a call is within a limit.
 package struct RateVerdict: Sendable {
+  /// The window in which the call was counted.
+  package struct Window: Sendable {
+    package let limit: RateLimit
+    /// Number of further calls within the limit.
+    package let remaining: Int
+    package let end: Date
+  }
+
   /// Seconds until the key may call again; nil if this call is within the limit.
-  package let retryAfter: Double?
-  /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`; empty without a limit.
-  package let headers: HTTPFields
+  package var retryAfter: Double?
+  /// Nil without a limit.
+  package var window: Window?
 }
 
-extension APIError {
-  /// 429, with the seconds until the next call may come.
-  static func rateLimited(after seconds: Double, headers: HTTPFields = [:]) -> APIError {
-    rateLimited(retryAfter: String((seconds * 1000).rounded(.up) / 1000), headers: headers)
-  }
-
-  /// 429.
-  ///
-  /// - Parameter seconds: a number as text.
-  package static func rateLimited(retryAfter seconds: String, headers: HTTPFields = [:]) -> APIError {
-    var headers = headers
-    headers[.retryAfter] = seconds
-    return APIError(
-      .tooManyRequests, code: "RATE_LIMIT_HIT", "API usage exceeded rate limit",
-      fields: [.init("retry-after", .number(seconds))], headers: headers)
-  }
-}
-
-extension HTTPField.Name {
-  static let xRateLimitLimit = HTTPField.Name("X-RateLimit-Limit")!  // a valid token
-  static let xRateLimitRemaining = HTTPField.Name("X-RateLimit-Remaining")!  // a valid token
-  static let xRateLimitReset = HTTPField.Name("X-RateLimit-Reset")!  // a valid token
-}
-
-package struct RateLimit: Sendable, Hashable {
-  package let calls: Int
-  package let seconds: Double
-
-  package init(calls: Int, seconds: Double) {
-    self.calls = calls
-    self.seconds = seconds
-  }
-}
-
-/// A rate limit that delays calls instead of refusing them, and gives each call its own time.
+/// A rate that delays calls instead of refusing them, and gives each call its own time.
 ///
 /// This is the generic cell rate algorithm (ITU-T I.371) with the limit's window as burst: the first calls,
 /// up to the limit, go at once, and ten times as many are spread over ten windows.
@@ -126,18 +99,18 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     }
   }
 
-  private let limit: RateLimit?
-  /// How many seconds a key may be booked ahead and still book more.
-  private let reach: TimeInterval
-  private let now: @Sendable () -> Date
-  private let booked: Mutex<BoundedMemory<Key, Standing>>
-
   private struct Standing {
     /// The end of the time that the key's calls so far take.
     var end: Date
     /// When the latest booking was made.
     var time: Date
   }
+
+  private let limit: RateLimit?
+  /// How many seconds a key may be booked ahead and still book more.
+  private let reach: TimeInterval
+  private let now: @Sendable () -> Date
+  private let booked: Mutex<BoundedMemory<Key, Standing>>
 
   /// - Parameters:
   ///   - limit: nil lets every call go at once.
@@ -155,16 +128,16 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
     guard let limit, count > 0 else {
       return Booking(excess: 0, start: now, ahead: 0, limit: nil)
     }
-    return booked.withLock { booked in
-      let standing = booked.value(of: key) ?? Standing(end: now, time: now)
-      // If the clock was put back, the key is not booked further ahead than before.
-      let ahead = max(0, standing.end.timeIntervalSince(max(now, standing.time)))
-      let taken = ahead > reach ? 0 : limit.seconds / Double(limit.calls) * Double(count)
-      booked.set(
-        Standing(end: now + ahead + taken, time: now), for: key, now: now.timeIntervalSince1970)
-      return Booking(
-        excess: max(0, ahead - reach), start: now, ahead: ahead, limit: limit)
+    let ahead = booked.withLock { booked in
+      booked.update(key, now: now.timeIntervalSince1970) { standing in
+        // If the clock was put back, the key is not booked further ahead than before.
+        let ahead = standing.map { max(0, $0.end.timeIntervalSince(max(now, $0.time))) } ?? 0
+        let taken = ahead > reach ? 0 : limit.seconds / Double(limit.calls) * Double(count)
+        standing = Standing(end: now + ahead + taken, time: now)
+        return ahead
+      }
     }
+    return Booking(excess: max(0, ahead - reach), start: now, ahead: ahead, limit: limit)
   }
 
   /// Seconds that the calls of a key take beyond the limit's window: how late a call booked now would be.
@@ -181,7 +154,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
 /// Values are never dropped early. When the memory is full, new keys share a fixed number of slots, chosen by
 /// a hash that outsiders cannot predict. A new key may then be limited because of other keys in its slot;
 /// older keys are not affected.
-struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+package struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private static var places: Int { 1 << 14 }
 
   private let capacity: Int
@@ -196,28 +169,46 @@ struct BoundedMemory<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   /// - Parameters:
   ///   - capacity: how many keys have a slot of their own.
   ///   - lifetime: how long a value is kept at least after it was last written, in seconds.
-  init(capacity: Int = 100_000, lifetime: Double) {
+  package init(capacity: Int = 100_000, lifetime: Double) {
     self.capacity = capacity
     self.lifetime = lifetime
   }
 
   /// The value of a key or of its shared slot; possibly past its lifetime.
-  func value(of key: Key) -> Value? { young[key] ?? old[key] ?? shared[Self.place(of: key)] }
+  package func value(of key: Key) -> Value? { young[key] ?? old[key] ?? shared[Self.place(of: key)] }
 
-  /// - Parameter now: seconds since any fixed moment.
-  mutating func set(_ value: Value, for key: Key, now: Double) {
+  /// Changes the value of a key, or of its shared slot.
+  ///
+  /// - Parameters:
+  ///   - now: seconds since any fixed moment.
+  ///   - capacity: how many keys may have a slot of their own for this one to get one; nil for as many as there are. Keys for
+  ///     which it is less share slots with each other only.
+  ///   - body: is given the present value, possibly past its lifetime; nil if there is none.
+  package mutating func update<Result>(
+    _ key: Key, now: Double, capacity: Int? = nil, _ body: (inout Value?) -> Result
+  ) -> Result {
     // Starts a new generation if the clock was put back.
     if now - turned >= lifetime || now < turned {
       old = now < turned ? old.merging(young) { $1 } : young
       young = [:]
       turned = now
     }
-    if let kept = old.removeValue(forKey: key) { young[key] = kept }
-    if young[key] != nil || young.count + old.count < capacity {
-      young[key] = value
-    } else {
-      shared[Self.place(of: key)] = value
+    if !old.isEmpty, let kept = old.removeValue(forKey: key) { young[key] = kept }
+    if young[key] == nil {
+      let isFull = young.count + old.count >= capacity ?? self.capacity
+      if isFull || !shared.isEmpty {
+        let place = Self.place(of: key) + (capacity == nil ? 0 : Self.places)
+        guard !isFull else { return body(&shared[place]) }
+        // What was counted in the slot that it shared still counts.
+        if let kept = shared[place] { young[key] = kept }
+      }
     }
+    return body(&young[key])
+  }
+
+  /// - Parameter now: seconds since any fixed moment.
+  package mutating func set(_ value: Value, for key: Key, now: Double) {
+    update(key, now: now) { $0 = value }
   }
 
   /// The shared slot of a key, by a hash with a random seed per process.

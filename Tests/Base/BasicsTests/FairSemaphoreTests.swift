@@ -1,8 +1,7 @@
+import Basics
 import Synchronization
 import TestSupport
 import Testing
-
-@testable import HTTP
 
 /// What has happened, in order.
 private final class Order: Sendable {
@@ -94,5 +93,43 @@ struct FairSemaphoreTests {
     places.release(6, of: 1)
     #expect(try await next.value)
     #expect(places.taken == 5 && places.waiting == 0)
+  }
+
+  @Test
+  func `are given to who wants few although one with its share wants many, but not before one that has none`()
+    async throws
+  {
+    let places = FairSemaphore<Int>(10, each: 6)
+    let order = Order()
+    try await places.acquire(6, of: 1)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for (owner, count) in [(1, 5), (2, 2), (3, 4), (4, 1)] {
+        group.addImmediateTask {
+          try await places.acquire(count, of: owner)
+          order.add(owner)
+        }
+      }
+      await eventually { order.all == [2] }
+      #expect(places.taken == 8 && places.waiting == 3)
+      places.release(2, of: 2)
+      await eventually { Set(order.all) == [2, 3] }
+      #expect(places.taken == 10)
+      places.release(6, of: 1)
+      try await group.waitForAll()
+    }
+  }
+
+  @Test
+  func `are taken at once or not at all, and not before those that wait`() async throws {
+    let places = FairSemaphore<Int>(1000)
+    let first = try #require(places.take(750, of: 1))
+    #expect(places.take(1, of: 1) == nil)
+    let second = Task.immediate { try await places.acquire(200, of: 2) }
+    #expect(places.waiting == 1)
+    #expect(places.take(1, of: 3) == nil)
+    first.release()
+    #expect(try await second.value)
+    #expect(places.take(1, of: 3) != nil)
+    #expect(places.taken == 201)
   }
 }
