@@ -82,7 +82,8 @@ let modules: [Target] =
   + folder(
     "Domain",
     module(
-      "Providers", "HTTPClient", "Basics", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging", "Metrics",
+      "Providers", "HTTPClient", "Sealing", "Basics", "AsyncHTTPClient", "Crypto", "CryptoExtras", "Logging",
+      "Metrics",
       "NIOCore", "NIOFoundationCompat", "NIOHPACK", "NIOPosix", "NIOSSL"),
     module(
       "Registrations", "HTTP", "HTTPClient", "Platform", "Providers", "Sealing", "Basics", "SQL", "Logging"),
@@ -129,7 +130,8 @@ let modules: [Target] =
       "AppCheck", "CZlib", "HTTP", "NextcloudProxy", "Platform", "Providers", "Sealing", "Basics",
       "Crypto", "SwiftASN1"),
     module(
-      "ZulipImport", "Basics", "HTTP", "HTTPClient", "Migrations", "Registrations", "Sealing", "SQL",
+      "ZulipImport", "Basics", "HTTP", "HTTPClient", "Migrations", "Providers", "Registrations", "Sealing",
+      "SQL",
       "ZulipBouncer"),
     module(
       "Demo", "HTTP", "Operator", "Providers", "ProviderSimulator", "PushBouncerClient", "Sealing", "Server",
@@ -218,7 +220,8 @@ let package = Package(
       "PlatformTests", "HTTP", "Migrations", "Platform", "Sealing", "Basics", "SQL", "TestDatabase",
       "TestSupport", "Logging", path: "Tests/Base/PlatformTests"),
     tests(
-      "ProvidersTests", "Basics", "HTTPClient", "Providers", "TestServers", "TestSupport", "AsyncHTTPClient",
+      "ProvidersTests", "Basics", "HTTPClient", "Providers", "Sealing", "TestServers", "TestSupport",
+      "AsyncHTTPClient",
       "Crypto",
       "CryptoExtras", "Logging", "MetricsTestKit", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOPosix", "NIOSSL",
       path: "Tests/Domain/ProvidersTests"),
@@ -266,7 +269,8 @@ let package = Package(
       "Sealing", "TestSupport", "Crypto", path: "Tests/Tools/AppCheckTests",
       embed: ["talk.apk", "talk-protocol-buffers.apk"]),
     tests(
-      "ZulipImportTests", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport", "ZulipImport",
+      "ZulipImportTests", "Providers", "Registrations", "Sealing", "SQL", "TestDatabase", "TestSupport",
+      "ZulipImport",
       path: "Tests/Tools/ZulipImportTests",
       embed: ["zulip.sql"]),
     tests(
@@ -274,7 +278,7 @@ let package = Package(
       "CryptoExtras", "NIOCore", "NIOHPACK", "NIOHTTP1", "NIOHTTP2", "NIOPosix", "NIOSSL",
       path: "Tests/Tools/ProviderSimulatorTests"),
     tests(
-      "ServerTests", "HTTPClient", "HTTP", "Operator", "Platform", "Basics", "ProviderSimulator",
+      "ServerTests", "HTTPClient", "HTTP", "Operator", "Platform", "Basics", "Providers", "ProviderSimulator",
       "Registrations", "Sealing", "Server", "SQL", "TestService", "TestSupport", "ZulipBouncer", "Crypto",
       "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
       "ServiceLifecycle", "Yams", path: "Tests/Service/ServerTests"),

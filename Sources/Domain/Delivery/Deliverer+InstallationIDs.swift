@@ -7,9 +7,7 @@ extension Deliverer {
   /// Whether FCM does not know an installation id to which nothing was ever delivered. FCM is believed if it says the same
   /// again an hour later.
   func isUnknownYet(_ outcome: Outcome, _ delivery: RegisteredPush) async -> Bool {
-    guard case .dead(.fcmUnregistered, _) = outcome, case .fcm(let message) = delivery.push,
-      FCMMessage.isInstallationID(message.token)
-    else { return false }
+    guard delivery.push.isOfUnknownInstallation(outcome) else { return false }
     // If the database does not answer, nothing ends.
     return (try? await registrations.holdUndelivered(delivery.registration, .installationIDUnknown)) ?? true
   }
@@ -18,15 +16,7 @@ extension Deliverer {
 extension RegisteredPush {
   /// Redirects the push to the present token of its device.
   mutating func retarget(_ current: RegistrationStore.Current) {
-    guard let token = current.token else { return }
-    switch push {
-    case .fcm(let message) where message.token != token: push.redirect(to: token)
-    // One of another app would be called wrong.
-    case .apns(let notification)
-    where notification.token != token.lowercased() && notification.topic == current.target:
-      push.redirect(to: token.lowercased())
-    case .apns, .fcm, .webPush, .upstream: return
-    }
+    guard let token = current.token, push.follow(token, of: current.target) else { return }
     registration = RegistrationReference(
       registration.wire, id: registration.id, registeredAt: current.registeredAt)
   }

@@ -69,7 +69,7 @@ extension Deliverer {
   }
 
   private func works(_ route: Route) -> Bool {
-    let target = route.provider == .webPush ? route.credential : route.target
+    let target = route.isOfHost ? route.credential : route.target
     let sender = providers.routeSender(route.provider, target: target.isEmpty ? nil : target)
     return sender.map { $0.state.failure == nil } ?? false
   }

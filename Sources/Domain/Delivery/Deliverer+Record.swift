@@ -90,7 +90,7 @@ extension Deliverer {
   private func logBacklog(
     _ decisions: [Decision], _ results: [DeliveryResult], _ deliveries: [RegisteredPush]
   ) {
-    for index in results.indices where deliveries[index].push.provider != .webPush {
+    for index in results.indices where !deliveries[index].push.provider.definition.hasHosts {
       guard case .refused(let reason) = results[index], reason.isBacklog else { continue }
       logBacklog(deliveries[index].registration, reason, decisions[index].retry?.wait)
     }

@@ -268,7 +268,7 @@ extension Deliverer {
     var retry = Retry(
       notBefore: notBefore, scope: scope, reason: reason,
       because: reason == .breakerOpen ? answer.sender.state.failure?.reason : nil)
-    if answer.sender.route.provider == .apns, scope == .provider {
+    if scope == .provider, answer.sender.route.provider.definition.asksForLongPauses {
       retry.backoff = .outage
       retry.triesInRequest = 2
     }
@@ -292,7 +292,7 @@ extension Backoff {
   static let inRequest = Backoff(first: 0.1, longest: 1)
   /// Pauses between tries from the outbox.
   static let outbox = Backoff(first: 2, longest: 300)
-  /// Pauses between tries from the outbox while APNs is out of order. Apple asks for 15 minutes at once, by
+  /// Pauses between tries from the outbox while a provider is out of order that asks for 15 minutes at once, by
   /// which time a chat message is of little use; so the pauses grow to 15 minutes.
   static let outage = Backoff(first: 15, longest: 900, shares: 1...1.2)
   /// Pause in seconds before a notification is sent again that the provider may have already: each try may ring the phone

@@ -71,7 +71,7 @@ extension Deliverer {
         reports[target]?.waiting += count
       }
     }
-    for (share, count) in outbox.depth.shares where share.queue.route.provider != .webPush {
+    for (share, count) in outbox.depth.shares where !share.queue.route.isOfHost {
       let target = UnservedTargets.Target(share.queue.route, share.wire)
       guard !providers.serves(share.queue.route) else { continue }
       reports[target, default: UnservedReport(target: target, came: 0, waiting: 0)].waiting += count
@@ -124,46 +124,20 @@ package struct UnservedReport: Sendable, Hashable {
     return hint + target.advice
   }
 
-  /// Whether the service is at fault. It is not for Web Push, which the operator has switched off, nor for devices that
-  /// anybody can register.
-  package var isFault: Bool { target.provider != .webPush && !target.isUntrusted }
+  /// Whether the service is at fault. It is not where anybody names the hosts, nor for devices that anybody can register.
+  package var isFault: Bool { !target.provider.definition.hasHosts && !target.isUntrusted }
 }
 
 extension UnservedTargets.Target {
   /// The target's name in a sentence.
   package var name: String {
-    switch (text, provider) {
-    case (nil, _): "further apps"
-    case ("", .fcm): "the default Firebase project"
-    case ("", .webPush): "Web Push"
-    case ("", .upstream): "the upstream bouncer"
-    case (let text?, _): text + (environment.map { " in Apple's \($0.rawValue)" } ?? "")
-    }
+    guard let text else { return "further apps" }
+    return (text.isEmpty ? provider.definition.namelessTarget : text)
+      + (environment.map { " in Apple's \($0.rawValue)" } ?? "")
   }
 
   /// A clause that says what is missing.
-  package var lack: String {
-    switch provider {
-    case .apns where environment != nil:
-      "no key of that environment in Keys/apns lists it, only one of the other"
-    case .apns: "no key in Keys/apns lists \(isOthers ? "them" : "it")"
-    case .fcm: "no service account in Keys/fcm serves \(isOthers ? "them" : "it")"
-    case .webPush: "webpush.enabled is false"
-    case .upstream: "upstream.url is not set"
-    }
-  }
+  package var lack: String { provider.definition.lack(isSeveral: isOthers, in: environment) }
 
-  fileprivate var advice: String {
-    switch provider {
-    case .apns where environment != nil:
-      "put the key back, or list the bundle id in topics of one whose environment is \(environment?.rawValue ?? ""); it is reloaded within seconds"
-    case .apns:
-      "add the bundle id to topics of the app's key in Keys/apns, spelled as the app has it; it is reloaded within seconds"
-    case .fcm:
-      "put the service account of the app's Firebase project into Keys/fcm; it is reloaded within seconds"
-    case .webPush: "set webpush.enabled to true if these phones are to be reached"
-    case .upstream:
-      "set upstream.url again, or run push-bouncer server upstream disable for each chat server there"
-    }
-  }
+  fileprivate var advice: String { provider.definition.advice(forLackIn: environment) }
 }

@@ -148,7 +148,7 @@ package final class Deliverer: Sendable {
     }
     let routes = Set(routeSenders.map(\.route))
     for held in held {
-      guard held.route.provider == .webPush ? providers.vapidPublicKey != nil : routes.contains(held.route)
+      guard held.route.isOfHost ? providers.hasHosts : routes.contains(held.route)
       else {
         continue
       }
@@ -163,12 +163,12 @@ package final class Deliverer: Sendable {
   /// Recounts periodically what all nodes hold back, until the task is cancelled.
   package func followHeldDeletions() async { await heldDeletions.run() }
 
-  /// The state of each route of APNs and FCM: what the provider's side reports, and whether the deletion
+  /// The state of each route, without those to push services: what the provider's side reports, and whether the deletion
   /// guard doubts it. Doubts about a kind whose devices anybody may register do not count against the route;
   /// ``doubts()`` lists those, and those about push services.
   package func routeStates() -> [Route: PushProviders.RouteState] {
     var states = providers.routeStates()
-    for doubt in doubts() where !doubt.wire.isOpen && doubt.route.provider != .webPush {
+    for doubt in doubts() where !doubt.wire.isOpen && !doubt.route.isOfHost {
       switch states[doubt.route] {
       case .failing, .open: break
       case .unknown, .ok, nil: states[doubt.route] = .failing(doubt.shownReason, since: doubt.since)

@@ -130,9 +130,10 @@ private struct SentPushes: Sendable {
 
 extension RegisteredPush {
   /// How the push counts against its device's limits; nil if it has none. A device that anybody may register always has
-  /// limits; of the others, those that Google delivers to.
+  /// limits; of the others, those whose provider delivers at a limited pace.
   var paceClaim: DevicePace.Claim? {
-    guard push.provider == .fcm || registration.wire.isOpen, let device = push.tokenHash else { return nil }
+    guard push.provider.definition.limitsDevices || registration.wire.isOpen, let device = push.tokenHash
+    else { return nil }
     return DevicePace.Claim(
       device: device, owner: owner, isOpen: registration.wire.isOpen, isBackground: isBackground)
   }

@@ -4,7 +4,7 @@ package import HTTPClient
 import NIOCore
 import Synchronization
 
-/// Sends pushes to APNs, FCM and Web Push and returns an ``Outcome`` for each.
+/// Sends pushes to the providers and returns an ``Outcome`` for each.
 package final class PushProviders: Sendable {
   /// The state of a route, for `/readyz`.
   package enum RouteState: Sendable, Hashable {
@@ -23,10 +23,10 @@ package final class PushProviders: Sendable {
   let hosts: WebPushHosts?
   /// The upstream bouncer; nil where there is none.
   package let upstream: RouteSender?
-  private let state = Mutex(State())
+  private let state: Mutex<State>
 
   private struct State {
-    var senders = Senders()
+    var senders: Senders
     /// Transports of removed credentials, kept until their last request has ended.
     var retiring: [any Transport] = []
     var isShutDown = false
@@ -59,21 +59,21 @@ package final class PushProviders: Sendable {
     let network =
       try network ?? Internet(configuration, pool: pool, connection: connection, metrics: metrics)
     let factory = try SenderFactory(
-      configuration: configuration, metrics: metrics, network: network, resolve: resolve, now: now)
+      configuration: configuration, metrics: metrics, network: network, now: now)
     self.factory = factory
-    upstream = try configuration.upstream.map(factory.upstream)
-    hosts = configuration.webPush.map { webPush in
-      metrics.prepare(.webPush)
-      return WebPushHosts(capacity: hostCapacity, factory: factory, webPush: webPush)
+    hosts = configuration.webPush.map {
+      WebPushHosts(capacity: hostCapacity, factory: factory, webPush: $0, resolve: resolve)
     }
+    upstream = try configuration.upstream.map(factory.upstream)
+    state = Mutex(State(senders: Senders(hosts: hosts, upstream: upstream)))
   }
 
   /// Replaces the credentials. Requests in flight end with the old ones; unchanged credentials keep their
-  /// connections and tokens. An APNs key that gains a topic keeps its token, but gets new connections,
-  /// because the old ones do not serve the new topic.
+  /// connections and tokens.
   package func use(_ credentials: Credentials) {
-    if !credentials.apns.isEmpty { factory.metrics.prepare(.apns) }
-    if !credentials.fcm.isEmpty { factory.metrics.prepare(.fcm) }
+    for provider in Route.Provider.allCases where !credentials[provider].isEmpty {
+      factory.metrics.prepare(provider)
+    }
     let retired = state.withLock { state -> [any Transport] in
       guard !state.isShutDown else { return [] }
       let retired = state.senders.use(credentials, factory: factory)
@@ -110,19 +110,14 @@ package final class PushProviders: Sendable {
 
   /// The environment of a route of APNs; nil if no present credential has it.
   package func environment(of route: Route) -> APNsCredential.Environment? {
-    guard route.provider == .apns else { return nil }
-    return state.withLock { $0.senders.environment(of: route) }
+    state.withLock { $0.senders.environment(of: route) }
   }
 
   private func find(_ push: Push) -> RouteSender? {
-    let message: WebPushMessage
-    switch push {
-    case .apns, .fcm: return state.withLock { $0.senders.routeSender(for: push) }
-    case .upstream: return upstream
-    case .webPush(let webPush): message = webPush
+    guard push.provider.definition.hasHosts else {
+      return state.withLock { $0.senders.routeSender(for: push) }
     }
-    guard let hosts else { return nil }
-    let (sender, retired) = hosts.routeSender(for: message.subscription.endpoint)
+    guard let (sender, retired) = hosts?.routeSender(for: push) else { return nil }
     if !retired.isEmpty {
       state.withLock { $0.retiring += retired }
       closeRetired(retired)
@@ -145,34 +140,23 @@ package final class PushProviders: Sendable {
   }
 
   /// The senders of the present credentials and ``upstream``, including unused ones, without ``webPushSenders``.
-  package var routeSenders: [RouteSender] {
-    state.withLock { $0.senders.routeSenders } + (upstream.map { [$0] } ?? [])
-  }
+  package var routeSenders: [RouteSender] { state.withLock { $0.senders.routeSenders } }
 
   /// The sender to a topic, a project (nil: the default one), a push service that was used recently, or the
   /// upstream bouncer; nil if there is none.
   package func routeSender(_ provider: Route.Provider, target: String?) -> RouteSender? {
-    switch provider {
-    case .apns, .fcm: state.withLock { $0.senders.routeSender(provider, target) }
-    case .webPush: target.flatMap { hosts?.known($0) }
-    case .upstream: upstream
-    }
+    state.withLock { $0.senders.routeSender(provider, target) }
   }
 
   /// Whether a credential serves the target of a route, which may name another credential or none.
   ///
   /// - Parameter environment: of APNs; nil for either.
   package func serves(_ route: Route, in environment: APNsCredential.Environment? = nil) -> Bool {
-    if let environment { return state.withLock { $0.senders.serves(route.target, in: environment) } }
-    if route.provider == .webPush { return hosts != nil }
-    return routeSender(route.provider, target: route.target.isEmpty ? nil : route.target) != nil
+    state.withLock { $0.senders.serves(route, in: environment) }
   }
 
-  /// A topic or project that a credential serves and that differs from this one only by upper and lower case.
-  package func targetAlike(_ route: Route) -> String? {
-    guard route.provider == .apns || route.provider == .fcm else { return nil }
-    return state.withLock { $0.senders.alike(route.provider, route.target) }
-  }
+  /// A target that a credential serves and that differs from this one only by upper and lower case.
+  package func targetAlike(_ route: Route) -> String? { state.withLock { $0.senders.alike(route) } }
 
   /// The key exchange of the latest connection to a provider; nil if there was none.
   package func keyExchange(_ provider: Route.Provider) -> KeyExchange? {
@@ -215,15 +199,17 @@ package final class PushProviders: Sendable {
   // MARK: Web Push
 
   /// The public key that apps subscribe with, in base64url; nil where Web Push is switched off.
-  package var vapidPublicKey: String? { factory.webPush?.key.publicKey }
+  package var vapidPublicKey: String? { hosts?.publicKey }
 
   /// Whether a subscription on this host may be registered. Refuses addresses, private names and names with a
   /// private address, unless the operator allows the host. Accepts a name that does not resolve within two
   /// seconds, because addresses are checked again for every connection.
   package func accepts(_ subscription: WebPushSubscription) async -> Bool {
-    guard factory.webPush != nil else { return false }
-    return await factory.webPushAddresses.allow(subscription.endpoint.host)
+    await hosts?.accepts(subscription) ?? false
   }
+
+  /// Whether there are push services: Web Push is on.
+  package var hasHosts: Bool { hosts != nil }
 
   /// The senders of recently used push services, at most 10,000.
   package var webPushSenders: [RouteSender] { hosts?.routeSenders ?? [] }
@@ -232,10 +218,9 @@ package final class PushProviders: Sendable {
 extension PushProviders {
   /// Where the providers are and how to trust them.
   package struct Configuration: Sendable {
-    /// Replaces Apple's hosts, for example by a simulator's `https` URL.
-    package var apnsEndpoint: URL?
-    /// Replaces Google's host. An `http` URL is for the simulator and uses unencrypted HTTP/1.1.
-    package var fcmEndpoint: URL?
+    /// Replace the providers' hosts, for example by a simulator's. An `http` URL is for the simulator and uses unencrypted
+    /// HTTP/1.1.
+    package var endpoints: [Route.Provider: URL]
     /// PEM file with a trust root besides the system's.
     package var caFile: String?
     /// HTTP CONNECT proxy, `http://[user:password@]host:port`.
@@ -245,33 +230,12 @@ extension PushProviders {
     /// Nil if there is no upstream bouncer.
     package var upstream: Upstream?
 
-    package struct WebPush: Sendable {
-      /// The key pair that subscriptions are bound to.
-      package var key: VAPIDKey
-      /// `sub` of VAPID tokens: a `mailto:` or `https:` URL.
-      package var contact: String
-      /// Push services that may have private addresses, in lower case.
-      package var privateHosts: Set<String>
-      /// Limit of connections to push services. A quarter of them may go to hosts that do not answer.
-      package var connections: Int
-
-      package init(
-        key: VAPIDKey, contact: String, privateHosts: Set<String> = [], connections: Int = 1000
-      ) {
-        self.key = key
-        self.contact = contact
-        self.privateHosts = privateHosts
-        self.connections = connections
-      }
-    }
-
-    /// Uses Apple's and Google's endpoints by default.
+    /// Uses the providers' own endpoints by default.
     package init(
-      apnsEndpoint: URL? = nil, fcmEndpoint: URL? = nil, caFile: String? = nil, proxy: URL? = nil,
+      endpoints: [Route.Provider: URL?] = [:], caFile: String? = nil, proxy: URL? = nil,
       webPush: WebPush? = nil
     ) {
-      self.apnsEndpoint = apnsEndpoint
-      self.fcmEndpoint = fcmEndpoint
+      self.endpoints = endpoints.compactMapValues(\.self)
       self.webPush = webPush
       self.caFile = caFile
       self.proxy = proxy

@@ -36,10 +36,9 @@ package struct RegistrationTargets: Sendable {
       GROUP BY 1, 2, 3, 5 ORDER BY 4 DESC, 2, 5
       """
     ).map { row in
-      let kind = try row.int64("kind")
+      let kind = TokenKind(rawValue: try row.int64("kind")) ?? .apns
       return Count(
-        provider: kind == PushToken.Kind.fcm.storage ? .fcm : .apns, target: try row.text("target"),
-        isPushKit: kind == 3,
+        provider: kind.provider, target: try row.text("target"), isPushKit: kind == .pushKit,
         isUntrusted: try row.flag("is_untrusted"),
         environment: .init(storage: try row.optionalInt64("environment")), count: Int(try row.int64("count")))
     }
@@ -67,7 +66,7 @@ package struct RegistrationTargets: Sendable {
         server: try row.value("server_id"), user: try row.value("user_id"), uuid: try row.value("user_uuid"),
         identifier: try row.value("device_identifier"), userKey: try row.value("user_key"))
       guard let token = storageKey.openText(try row.bytes("token"), at: place) else { return false }
-      return !WebPushSubscription.isToken(token)
+      return (try? PushToken(token, kind: .fcm))?.provider == .fcm
     }
     return (count, rows.count == Self.sample)
   }

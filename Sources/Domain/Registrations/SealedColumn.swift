@@ -1,4 +1,5 @@
 internal import Foundation
+package import Providers
 package import SQL
 package import Sealing
 

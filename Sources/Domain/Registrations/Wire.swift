@@ -1,3 +1,5 @@
+package import Providers
+
 /// The protocol through which a registration came. The raw values are stored in the database (`wire`).
 package enum Wire: Int64, Sendable, Hashable, CaseIterable, CustomStringConvertible {
   /// Zulip's bouncer: an app that gets end-to-end encrypted notifications.
@@ -54,6 +56,15 @@ package enum TokenKind: Int64, Sendable, Hashable, CaseIterable {
   case pushKit = 3
   /// Only the bouncer where it lives knows.
   case elsewhere = 4
+
+  /// The provider of its tokens, without those that apps register as such.
+  package var provider: Route.Provider {
+    switch self {
+    case .apns, .pushKit: .apns
+    case .fcm: .fcm
+    case .elsewhere: .elsewhere
+    }
+  }
 
   /// For SQL: its number.
   package var sql: String { "\(rawValue)" }

@@ -96,7 +96,7 @@ extension DeviceQuery {
 
   private static func looksLikeToken(_ bytes: [UInt8]) -> Bool {
     let text = String(decoding: bytes, as: UTF8.self)
-    if WebPushSubscription.isToken(text) || FCMMessage.isInstallationID(text) { return true }
+    if PushToken.named(by: text) != nil || FCMMessage.isInstallationID(text) { return true }
     // A Web Push endpoint identifies a device as a token does.
     let scheme = Array("https://".utf8)
     if bytes.starts(with: scheme), bytes.dropFirst(scheme.count).dropLast().contains(UInt8(ascii: "/")) {

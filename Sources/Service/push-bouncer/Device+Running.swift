@@ -2,6 +2,7 @@ import ArgumentParser
 import Demo
 import Foundation
 import HTTP
+import Providers
 import Sealing
 import UnixSignals
 

@@ -5,6 +5,7 @@ import HTTP
 import NextcloudProxy
 import Operator
 import Platform
+import Providers
 import SQL
 import Sealing
 import Server
@@ -86,8 +87,11 @@ struct Init: AsyncParsableCommand, PrintsDocument {
       page.add()
       page.add("Next")
       page.add()
-      page.add("    put Apple's key into \(directory)/apns, Google's service account into \(directory)/fcm")
-      page.add("    (\(directory)/README.md shows both)")
+      let places = Credentials.types.map {
+        "\($0.owner)'s \($0.noun) into \(directory)/\($0.provider.rawValue)"
+      }
+      page.add("    put \(places.joined(separator: ", "))")
+      page.add("    (\(directory)/README.md shows them)")
       for line in Self.nextCommands(for: configuration) { page.add("    \(line)", .heading) }
     }
   }
@@ -119,8 +123,7 @@ struct Init: AsyncParsableCommand, PrintsDocument {
     }
     let put = "sudo install -o push-bouncer -m 600"
     let keys = configuration.keys.directory
-    return [
-      "\(put) AuthKey_....p8 chat.json \(keys)/apns", "\(put) service-account.json \(keys)/fcm",
+    return Credentials.types.map { "\(put) \($0.exampleFiles) \(keys)/\($0.provider.rawValue)" } + [
       "sudo push-bouncer doctor", "sudo \(add)", "sudo systemctl enable --now push-bouncer",
     ]
   }

@@ -86,8 +86,7 @@ extension Routes {
         logger: Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }
       ).load().credentials
       let names =
-        keys.apns.map { "apns:\($0.name)" } + keys.fcm.map { "fcm:\($0.name)" }
-        + configuration.routesElsewhere
+        keys.all.map(\.route) + configuration.routesElsewhere
       let waiting = Dictionary(
         listing.groups.map { ("\($0.provider):\($0.credential)", $0.count) }, uniquingKeysWith: +)
       let reasons = Dictionary(grouping: listing.groups) { "\($0.provider):\($0.credential)" }.mapValues {

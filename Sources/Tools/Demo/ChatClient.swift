@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import NIOCore
 import NIOHTTP1
+import Providers
 import Sealing
 
 /// An app at a chat server, ours or a stock Zulip 12: the calls that it makes for its user so that

@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import Providers
 import Sealing
 
 /// The second part: a chat that has no push code of its own, and the chat-server side built in here.

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import NIOCore
 import NIOHTTP1
+import Providers
 import Sealing
 
 /// The story that `demo` plays: chat servers, phones, and notifications that nobody between them can read.

@@ -1,5 +1,6 @@
 import Foundation
 package import HTTP
+package import Providers
 package import Sealing
 
 /// A phone with a chat app, as far as pushes go: it makes push keys, seals its registration to the bouncer,

@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import Providers
 import Registrations
 import SQL
 import Sealing

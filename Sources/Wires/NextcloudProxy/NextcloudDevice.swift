@@ -40,6 +40,14 @@ package struct NextcloudDevice: Sendable {
         case .pushKit: "pushkit"
         }
       }
+
+      /// The form of the token for notifications.
+      var ofToken: PushToken.Kind {
+        switch self {
+        case .apns, .pushKit: .apns
+        case .fcm: .fcm
+        }
+      }
     }
 
     var kind: Kind

@@ -107,7 +107,7 @@ package final class NextcloudDevices: Sendable {
   /// A keyed hash of the token, by which registrations of all kinds with the same token are found; 0 if it is
   /// none.
   private func pushHash(of registration: NextcloudDevice.Registration) -> Int64 {
-    let kind: PushToken.Kind = registration.destination.kind == .fcm ? .fcm : .apns
+    let kind = registration.destination.kind.ofToken
     return (try? PushToken(registration.token, kind: kind)).map(storageKey.tokenHash) ?? 0
   }
 

@@ -129,7 +129,8 @@ extension GatewayMessage {
         members += encryption.parameters
       }
     }
-    switch token.kind {
+    switch token {
+    case .webPush: return nil
     case .fcm:
       return .fcm(
         FCMMessage(
@@ -157,16 +158,4 @@ extension GatewayMessage {
   private static let alert: JSON.Object = [
     "alert": ["title-loc-key": "New notification"], "mutable-content": 1,
   ]
-}
-
-extension Push {
-  /// Whether the provider takes so much.
-  var fits: Bool {
-    switch self {
-    case .apns(let notification):
-      notification.payload.readableBytes <= APNsNotification.maximumPayload(notification.pushType)
-    case .fcm(let message): FCMMessage.size(of: message.data) <= FCMMessage.maximumData
-    case .webPush, .upstream: true
-    }
-  }
 }

@@ -61,7 +61,7 @@ struct SubscriptionRequest: Sendable {
         of: json,
         except: ["token", "token_kind", "ios_app_id", Name(Self.senderKeyName), Name(Self.silentName)])
     }
-    guard Self.isPlausible(token) else {
+    guard token.isOfAnyBouncer, token.isPlausible else {
       throw APIError("token is malformed: it is no token of APNs or FCM.")
     }
   }
@@ -109,17 +109,5 @@ struct SubscriptionRequest: Sendable {
     guard let value = json[name], value != .null else { return nil }
     guard let text = value.string else { throw APIError("\(name) must be a string.") }
     return text
-  }
-
-  /// Whether it may be a token of APNs, or one of FCM; Web Push subscriptions, which Zulip's apps register as tokens of
-  /// FCM, are none.
-  private static func isPlausible(_ token: PushToken) -> Bool {
-    switch token.kind {
-    case .apns:
-      (64...200).contains(token.text.utf8.count) && token.text.utf8.allSatisfy(\.isASCIILetterOrDigit)
-    case .fcm:
-      (22...PushToken.longest).contains(token.text.utf8.count)
-        && token.text.utf8.allSatisfy { $0.isASCIILetterOrDigit || "_-:".utf8.contains($0) }
-    }
   }
 }

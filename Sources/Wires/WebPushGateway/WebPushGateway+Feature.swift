@@ -1,5 +1,6 @@
 internal import Foundation
 package import Platform
+internal import Providers
 internal import Registrations
 internal import Sealing
 

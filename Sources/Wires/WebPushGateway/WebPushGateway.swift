@@ -99,7 +99,7 @@ extension WebPushGateway {
     _ id: GatewayID, _ request: SubscriptionRequest, from address: ClientAddress
   ) async throws -> Bool {
     let route = Route(
-      provider: request.token.kind == .apns ? .apns : .fcm, credential: "", target: request.appID ?? "")
+      provider: request.token.provider, credential: "", target: request.appID ?? "")
     let isServed = deliverer.providers.serves(route)
     return try await subscriptions.put(
       id, request, of: secrets.owner(at: address)
@@ -226,7 +226,7 @@ extension WebPushGateway {
     else { return APIError(first) }
     // The app has renewed its token meanwhile.
     var push = push
-    push.redirect(to: token.kind == .apns ? token.canonical : token.text, in: renewed.environment)
+    push.redirect(to: token.canonical, in: renewed.environment)
     return APIError(try await result(push, renewed))
   }
 

@@ -3,10 +3,10 @@ internal import Delivery
 package import Foundation
 package import HTTP
 package import Logging
-internal import Providers
+package import Providers
 package import Registrations
 internal import SQL
-package import Sealing
+internal import Sealing
 
 /// Devices of old apps, which get unencrypted notifications.
 extension Bouncer {
@@ -18,7 +18,9 @@ extension Bouncer {
     of server: RemoteServer, logger: Logger
   ) async throws {
     let realm = try await legacyRealm(realm, of: server, logger)
-    guard await accepts(token) else { throw APIError(PushToken.Malformed.length.description) }
+    guard await deliverer.providers.accepts(token) else {
+      throw APIError(PushToken.Malformed.length.description)
+    }
     // What is there may be renewed in any case.
     if !room.take(ofServer: server.id),
       try await registrations.find(token, of: user, server: server.id) == nil

@@ -35,7 +35,7 @@ extension Bouncer {
       guard isClockTrusted() else { throw APIError.rateLimited(retryAfter: "60") }
       throw APIError(code: APIError.Code.requestExpired, "Request expired")
     }
-    guard await accepts(registration.token) else { throw APIError.invalidRegistration }
+    guard await deliverer.providers.accepts(registration.token) else { throw APIError.invalidRegistration }
     // What is there may be renewed in any case.
     if !room.take(ofServer: server.id),
       try await registrations.lookup(realm: realm.id, tokenIDs: [registration.token.id]).isEmpty
@@ -72,16 +72,6 @@ extension Bouncer {
       throw APIError.invalidRegistration
     }
     return registration
-  }
-
-  /// Whether a token may be registered: false for one that is longer than any of Apple or Google, for a malformed Web Push
-  /// subscription, and for one at a host that may not be called.
-  func accepts(_ token: PushToken) async -> Bool {
-    guard token.kind == .fcm, WebPushSubscription.isToken(token.text) else {
-      return token.text.utf8.count <= PushToken.longest
-    }
-    guard let subscription = try? WebPushSubscription(token: token.text) else { return false }
-    return await deliverer.providers.accepts(subscription)
   }
 
   /// Sends end-to-end encrypted notifications.

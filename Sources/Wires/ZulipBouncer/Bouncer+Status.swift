@@ -71,7 +71,7 @@ extension Bouncer {
     let targets = Set(
       registrations.filter { $0.endedAt == nil }.compactMap { device in
         Route.Provider(rawValue: device.provider).map { provider in
-          let target = provider == .apns ? device.app : device.target
+          let target = provider.definition.targetsApps ? device.app : device.target
           let route = Route(provider: provider, credential: "", target: target ?? "")
           let isLost = device.environment.map { !providers.serves(route, in: $0) } ?? false
           return Target(provider: provider, target: target, isLost: isLost)
@@ -82,7 +82,7 @@ extension Bouncer {
       let sender = needed.isLost ? nil : providers.routeSender(needed.provider, target: needed.target)
       // A push service that was never called has no state yet.
       let unknown: PushProviders.RouteState? =
-        needed.provider == .webPush && providers.vapidPublicKey != nil ? .unknown : nil
+        needed.provider.definition.hasHosts && providers.hasHosts ? .unknown : nil
       return PushStatus.RouteHealth(
         provider: needed.provider,
         target: sender.map { $0.route.target.isEmpty ? $0.route.credential : $0.route.target }

@@ -67,7 +67,7 @@ extension Bouncer {
     for (kind, texts) in tokens {
       let missing = try await registrations.missing(texts, kind: kind, of: user, server: server.id)
       for token in missing.prefix(UpstreamPush.maximumItems).compactMap({ try? PushToken($0, kind: kind) })
-      where !WebPushSubscription.isToken(token.text) {
+      where token.isOfAnyBouncer {
         // Another spelling of a token that is here counts as missing.
         guard try await registrations.find(token, of: user, server: server.id) == nil else { continue }
         try pace.admitUnknown(1, of: server.id)
@@ -158,9 +158,8 @@ extension Bouncer {
     ]
     pushes += upstream.legacyPushes(
       JSON.Object(members.members + notification.more.members),
-      to: passedOn.filter {
-        !($0.token.kind == .apns ? notification.apns : notification.fcm).members.isEmpty
-      }, of: user, realm: realm?.uuid, server: server)
+      to: passedOn.filter { !notification.members(for: $0.token.kind).isEmpty }, of: user, realm: realm?.uuid,
+      server: server)
     let deadline = delivery.deadline
     try await deliver(
       pushes, of: server, since: received, within: max(deadline - (.now - began), .milliseconds(500)))

@@ -42,6 +42,14 @@ extension LegacyNotification {
     options = try object(body["gcm_options"])
   }
 
+  /// What is for the devices of a kind.
+  func members(for kind: PushToken.Kind) -> [JSON.Object.Member] {
+    switch kind {
+    case .apns: apns.members
+    case .fcm: fcm.members
+    }
+  }
+
   /// Bytes of memory that it takes, about.
   var memory: Int { [apns, fcm, options, more].reduce(0) { $0 + JSON.object($1).memory } }
 
@@ -104,7 +112,7 @@ extension LegacyNotification {
     let android = registrations.filter { $0.token.kind == .fcm }
     guard !fcm.members.isEmpty, !android.isEmpty else { return pushes }
     // If others can be sent to, the result of each such device says so instead.
-    if pushes.isEmpty, !android.contains(where: { WebPushSubscription.isToken($0.token.text) }) {
+    if pushes.isEmpty, android.allSatisfy({ $0.token.provider == .fcm }) {
       try forbidReservedNames(at: Field(.object(fcm), path: "gcm_payload"))
     }
     var faults = ItemFaults()

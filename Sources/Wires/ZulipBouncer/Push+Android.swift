@@ -12,14 +12,15 @@ extension Push {
     toAndroid token: PushToken, data: @autoclosure () -> [String: String],
     body: @autoclosure () -> ByteBuffer, priority: FCMMessage.Priority
   ) throws(ItemFault) {
-    guard WebPushSubscription.isToken(token.text) else {
-      self = .fcm(FCMMessage(token: token.text, data: data(), priority: priority))
-      return
+    switch token {
+    case .apns(let text), .fcm(let text):
+      self = .fcm(FCMMessage(token: text, data: data(), priority: priority))
+    case .webPush(let text):
+      guard let subscription = try? WebPushSubscription(token: text) else { throw .unreadable }
+      let body = body()
+      guard body.readableBytes <= WebPushMessage.maximumBody else { throw .tooLarge }
+      let urgency: WebPushMessage.Urgency = priority == .high ? .high : .normal
+      self = .webPush(WebPushMessage(subscription: subscription, body: body, urgency: urgency))
     }
-    guard let subscription = try? WebPushSubscription(token: token.text) else { throw .unreadable }
-    let body = body()
-    guard body.readableBytes <= WebPushMessage.maximumBody else { throw .tooLarge }
-    self = .webPush(
-      WebPushMessage(subscription: subscription, body: body, urgency: priority == .high ? .high : .normal))
   }
 }

@@ -3,7 +3,7 @@ package import Foundation
 package import HTTP
 package import NIOCore
 internal import NIOHTTP1
-internal import Providers
+package import Providers
 package import Registrations
 internal import SQL
 package import Sealing

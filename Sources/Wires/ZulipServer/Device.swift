@@ -1,5 +1,6 @@
 internal import Foundation
 internal import HTTP
+internal import Providers
 internal import Sealing
 
 /// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). It is a

@@ -1,4 +1,5 @@
 package import Foundation
+internal import Providers
 internal import Registrations
 package import SQL
 package import Sealing

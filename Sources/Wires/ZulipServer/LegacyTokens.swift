@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTP
 internal import Logging
+internal import Providers
 internal import Registrations
 package import SQL
 internal import Sealing
@@ -221,11 +222,7 @@ package struct LegacyToken: Sendable, Hashable {
 
   /// Whether a client that names this id means the same device: clients spell an APNs token in either case,
   /// and the id depends on the spelling (`Documentation/Protocols/Zulip.md` 8.2).
-  func isMeant(by id: TokenID) -> Bool {
-    let text = token.text
-    let spellings = token.kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]
-    return spellings.contains { TokenID(token: $0) == id }
-  }
+  func isMeant(by id: TokenID) -> Bool { token.possibleIDs.contains(id) }
 }
 
 /// A job: a token, or all tokens of a user, to be unregistered at the bouncer.

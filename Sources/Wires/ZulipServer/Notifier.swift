@@ -1,5 +1,6 @@
 package import HTTP
 internal import HTTPTypes
+internal import Providers
 package import Registrations
 internal import Sealing
 package import ZulipBouncer

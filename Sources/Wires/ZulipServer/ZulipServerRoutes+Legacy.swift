@@ -93,7 +93,7 @@ extension Parameters {
     let text = try required("token")
     do {
       let token = try PushToken(text, kind: kind)
-      if kind == .fcm, WebPushSubscription.isToken(text) { _ = try WebPushSubscription(token: text) }
+      if case .webPush(let text) = token { _ = try WebPushSubscription(token: text) }
       return token
     } catch {
       throw APIError(((error as? PushToken.Malformed) ?? .length).description)

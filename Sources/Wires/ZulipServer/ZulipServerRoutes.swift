@@ -4,6 +4,7 @@ package import HTTP
 internal import HTTPTypes
 package import Hummingbird
 internal import Logging
+internal import Providers
 package import Registrations
 internal import Sealing
 internal import ZulipBouncer

@@ -125,7 +125,7 @@ struct APNsOutcomeTests {
   ]
 
   @Test(arguments: rows) func `Each row asks for its remedy, and an outage for another connection`(row: Row) {
-    let remedy = Remedy.afterAPNs(Self.outcome(row.status, #"{"reason":"\#(row.reason)"}"#))
+    let remedy = APNs.remedy(after: Self.outcome(row.status, #"{"reason":"\#(row.reason)"}"#))
     let outage = row.status >= 500 ? Remedy(retired: .this) : Remedy()
     #expect(remedy == Self.remedies[row.reason] ?? outage)
   }

@@ -15,7 +15,7 @@ struct APNsTests {
     credentials: Credentials = Credentials(apns: [TestKeys.apnsCredential()])
   ) throws -> PushProviders {
     let configuration = PushProviders.Configuration(
-      apnsEndpoint: URL(string: "https://127.0.0.1:\(server.port)"),
+      endpoints: [.apns: URL(string: "https://127.0.0.1:\(server.port)")],
       caFile: try TestCertificate.shared.get().caFile)
     let providers = try PushProviders(configuration: configuration, pool: pool, now: { clock.now })
     providers.use(credentials)

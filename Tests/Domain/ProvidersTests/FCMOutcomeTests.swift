@@ -143,7 +143,7 @@ struct FCMOutcomeTests {
     row: (Int, String, Outcome)
   ) {
     let isRefused = row.2 == .misconfigured(.fcmUnauthenticated)
-    #expect(Remedy.afterFCM(row.2) == (isRefused ? Remedy(again: .withAnotherToken) : Remedy()))
+    #expect(FCM.remedy(after: row.2) == (isRefused ? Remedy(again: .withAnotherToken) : Remedy()))
   }
 
   @Test(arguments: [

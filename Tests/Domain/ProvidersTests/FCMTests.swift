@@ -24,7 +24,7 @@ struct FCMTests {
   static func providers(_ server: TestWebServer, clock: TestClock = TestClock(Date())) throws -> PushProviders
   {
     let configuration = PushProviders.Configuration(
-      fcmEndpoint: URL(string: "http://127.0.0.1:\(server.port)"))
+      endpoints: [.fcm: URL(string: "http://127.0.0.1:\(server.port)")])
     let providers = try PushProviders(configuration: configuration, now: { clock.now })
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: server.port)]))
     return providers
@@ -147,7 +147,7 @@ struct FCMTests {
     }
     let providers = try PushProviders(
       configuration: .init(
-        fcmEndpoint: URL(string: "https://localhost:\(server.port)"),
+        endpoints: [.fcm: URL(string: "https://localhost:\(server.port)")],
         caFile: try TestCertificate.shared.get().caFile))
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: web.port)]))
     #expect(await Self.send(providers) == .delivered)
@@ -256,7 +256,8 @@ struct FCMTests {
     try await gone.stop()
     let clock = TestClock(Date())
     let providers = try PushProviders(
-      configuration: .init(fcmEndpoint: URL(string: "http://127.0.0.1:\(gone.port)")), now: { clock.now })
+      configuration: .init(endpoints: [.fcm: URL(string: "http://127.0.0.1:\(gone.port)")]),
+      now: { clock.now })
     providers.use(Credentials(fcm: [try TestKeys.fcmCredential(tokenPort: oauth.port)]))
     for _ in 0..<2 {
       #expect(

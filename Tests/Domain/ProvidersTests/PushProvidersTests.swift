@@ -159,8 +159,8 @@ struct PushProvidersTests {
   }
 
   @Test(arguments: [
-    (PushProviders.Configuration(apnsEndpoint: URL(string: "http://127.0.0.1:1")), "apns.endpoint"),
-    (.init(fcmEndpoint: URL(string: "ftp://127.0.0.1")), "fcm.endpoint"),
+    (PushProviders.Configuration(endpoints: [.apns: URL(string: "http://127.0.0.1:1")]), "apns.endpoint"),
+    (.init(endpoints: [.fcm: URL(string: "ftp://127.0.0.1")]), "fcm.endpoint"),
     (.init(caFile: "/nonexistent/ca.pem"), "providers.ca_file"),
     (.init(proxy: URL(string: "https://proxy:1")), "providers.proxy"),
   ])
@@ -177,7 +177,7 @@ struct PushProvidersTests {
   func `A problem with signing in to Google is told of the host that one signs in to`(reason: Reason) throws {
     let providers = try PushProviders(
       configuration: .init(
-        apnsEndpoint: URL(string: "https://127.0.0.1:1"), fcmEndpoint: URL(string: "http://127.0.0.1:1")))
+        endpoints: [.apns: URL(string: "https://127.0.0.1:1"), .fcm: URL(string: "http://127.0.0.1:1")]))
     providers.use(
       Credentials(apns: [TestKeys.apnsCredential()], fcm: [try TestKeys.fcmCredential(tokenPort: 2)]))
     let isOfSignIn =

@@ -56,7 +56,7 @@ struct UntrustedProviderTests {
     let caFile = fault == .untrusted ? try TestCertificate.shared.get().caFile : certificate.caFile
     let providers = try PushProviders(
       configuration: .init(
-        apnsEndpoint: url, fcmEndpoint: url, caFile: caFile,
+        endpoints: [.apns: url, .fcm: url], caFile: caFile,
         webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["localhost"])),
       resolve: { _ in ["127.0.0.1"] }, now: { Date() })
     let tokenURI =

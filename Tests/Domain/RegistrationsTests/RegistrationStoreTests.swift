@@ -1,4 +1,5 @@
 import Foundation
+import Providers
 import SQL
 import Sealing
 import TestStore

@@ -1,4 +1,5 @@
 import Foundation
+import Providers
 package import SQL
 import Sealing
 import TestDatabase

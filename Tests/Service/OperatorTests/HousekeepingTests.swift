@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import Platform
+import Providers
 import SQL
 import Sealing
 import Synchronization

@@ -1,4 +1,5 @@
 import Foundation
+import Providers
 import Registrations
 import SQL
 import Sealing

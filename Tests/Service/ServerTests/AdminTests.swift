@@ -5,6 +5,7 @@ import HTTP
 import HTTPTypes
 import Hummingbird
 import NIOCore
+import Providers
 import Registrations
 import SQL
 import Sealing

@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import NIOHTTP1
 import ProviderSimulator
+import Providers
 import Sealing
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import HTTP
 import ProviderSimulator
+import Providers
 import Sealing
 import TestSupport
 import Testing

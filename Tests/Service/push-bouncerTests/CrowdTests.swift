@@ -1,4 +1,5 @@
 import Foundation
+import Providers
 import Sealing
 import TestSupport
 import Testing

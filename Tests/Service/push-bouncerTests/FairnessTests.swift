@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import ProviderSimulator
+import Providers
 import Sealing
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import HTTP
 import ProviderSimulator
+import Providers
 import Sealing
 import Synchronization
 import TestSupport

@@ -3,6 +3,7 @@ import Foundation
 import HTTP
 import NIOCore
 import NIOHTTP1
+import Providers
 import Sealing
 import TestDatabase
 import TestSupport

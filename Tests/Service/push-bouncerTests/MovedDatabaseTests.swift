@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import Migrations
 import ProviderSimulator
+import Providers
 import SQL
 import Sealing
 import TestDatabase

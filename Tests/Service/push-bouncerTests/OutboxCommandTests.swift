@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import ProviderSimulator
+import Providers
 import Sealing
 import TestSupport
 import Testing

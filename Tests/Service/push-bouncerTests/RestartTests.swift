@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import ProviderSimulator
+import Providers
 import Sealing
 import TestSupport
 import Testing

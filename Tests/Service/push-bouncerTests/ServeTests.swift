@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import HTTP
+import Providers
 import Sealing
 import TestSupport
 import Testing

@@ -1,5 +1,6 @@
 import Foundation
 import ProviderSimulator
+import Providers
 import SQL
 import Sealing
 import TestDatabase

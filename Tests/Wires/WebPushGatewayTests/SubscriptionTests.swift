@@ -158,6 +158,10 @@ struct SubscriptionTests {
       #"{"token_kind":"fcm","token":"webpush:eyJlbmRwb2ludCI6Imh0dHBzOi8vMTI3LjAuMC4xIn0=="}"#,
       "token is malformed"
     ),
+    (
+      #"{"token_kind":"fcm","token":"webpush:eyJlbmRwb2ludCI6Imh0dHBzOi8vMTI3LjAuMC4xIn0"}"#,
+      "token is malformed"
+    ),
     (#"{"token_kind":"apns","token":"xyz","ios_app_id":"org.example.chat"}"#, "token is malformed"),
     (#"{"token_kind":"apns","token":"0123456789","ios_app_id":"org.example.chat"}"#, "token is malformed"),
     (

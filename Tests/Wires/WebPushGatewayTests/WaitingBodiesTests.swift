@@ -4,6 +4,7 @@ import HTTP
 import HTTPClient
 import HTTPTypes
 import ProviderSimulator
+import Providers
 import Registrations
 import SQL
 import Sealing

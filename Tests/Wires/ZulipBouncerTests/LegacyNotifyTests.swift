@@ -2,6 +2,7 @@ import Foundation
 import HTTP
 import HTTPTypes
 import ProviderSimulator
+import Providers
 import Registrations
 import SQL
 import Sealing

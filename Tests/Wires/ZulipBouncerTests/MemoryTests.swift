@@ -3,6 +3,7 @@ import Delivery
 import Foundation
 import HTTP
 import ProviderSimulator
+import Providers
 import Registrations
 import Sealing
 import Synchronization

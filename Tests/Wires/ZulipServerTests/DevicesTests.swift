@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import Providers
 import SQL
 import Sealing
 import Synchronization

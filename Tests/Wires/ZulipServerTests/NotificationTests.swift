@@ -1,5 +1,6 @@
 import HTTP
 import NIOCore
+import Providers
 import Sealing
 import Testing
 

@@ -131,7 +131,7 @@ extension FoundDevice {
       target: wire == .nextcloud ? try row.optionalText("target") : path.target,
       environment: .init(storage: try row.optionalInt64("environment")), tokenID: tokenID,
       fingerprint: wire == .e2ee ? tokenID?.fingerprint : token.map { PushToken.fingerprint(of: $0) },
-      isInstallationID: path.provider == PushToken.Kind.fcm.rawValue
+      isInstallationID: path.provider == Route.Provider.fcm.rawValue
         ? token.map(FCMMessage.isInstallationID) : nil,
       tokenChangedAt: try row.optionalDate("token_changed_at"),
       bouncerKey: try row.optionalText("public_key"),
@@ -295,15 +295,16 @@ private struct DeliveryPath {
 
   /// - Parameter kind: the stored number of the token's kind.
   init(_ kind: Int64, _ token: String?, isElsewhere: Bool) {
-    guard !isElsewhere else {
-      provider = Route.Provider.elsewhere.rawValue
-      return
+    let kind = isElsewhere ? .elsewhere : TokenKind(rawValue: kind)
+    switch kind {
+    case .apns, .elsewhere: provider = kind?.provider.rawValue ?? ""
+    case .pushKit: provider = "pushkit"
+    case .fcm:
+      let token = token.flatMap { try? PushToken($0, kind: .fcm) }
+      provider = (token?.provider ?? .fcm).rawValue
+      target = token?.host
+    case nil: provider = "unknown"
     }
-    provider =
-      PushToken.Kind(storage: kind)?.rawValue ?? (kind == TokenKind.pushKit.rawValue ? "pushkit" : "unknown")
-    guard kind == PushToken.Kind.fcm.storage, let token, WebPushSubscription.isToken(token) else { return }
-    provider = Route.Provider.webPush.rawValue
-    target = (try? WebPushSubscription(token: token))?.endpoint.authority
   }
 }
 

@@ -50,5 +50,5 @@ extension Route {
   package static let webPush = Route(provider: .webPush, credential: "", target: "")
 
   /// The route under which it is counted. Anybody can name a push service, so all of Web Push is one route.
-  package var counted: Route { provider == .webPush ? .webPush : self }
+  package var counted: Route { isOfHost ? Route(provider: provider, credential: "", target: "") : self }
 }

@@ -10,7 +10,7 @@ package import SQL
 package struct OutboxContents: Sendable {
   /// Entries of a route for registrations of one kind that wait for the same reason.
   package struct Group: Sendable, Hashable {
-    /// `apns`, `fcm` or `webpush`.
+    /// A ``Route/Provider``.
     package let provider: String
     /// Name of the credential; for Web Push the push service.
     package let credential: String
@@ -33,7 +33,7 @@ package struct OutboxContents: Sendable {
 
   /// The entries by route and kind.
   package struct Listing: Sendable, Hashable {
-    /// All groups of APNs and FCM, then those of Web Push with the most entries.
+    /// All groups, those of push services at the end: of these the ones with the most entries.
     package let groups: [Group]
     /// Number of all entries.
     package let count: Int
@@ -54,7 +54,7 @@ package struct OutboxContents: Sendable {
     package let waiting: Int
   }
 
-  /// Maximum number of groups of Web Push in a listing, since anybody can name a push service.
+  /// Maximum number of groups of push services in a listing, since anybody can name a push service.
   package static let mostServices = 10
 
   /// Selects entries that meet every condition that is not nil.
@@ -84,15 +84,16 @@ package struct OutboxContents: Sendable {
   /// Lists the entries by route and kind. Reads the whole outbox.
   package func listing(_ filter: Filter = Filter()) async throws -> Listing {
     let others = try await groups(
-      filter, "r.provider <> 'webpush'", "r.provider, r.credential, r.target, o.wire, o.reason")
+      filter, "r.provider NOT IN (\(Route.Provider.ofHosts))",
+      "r.provider, r.credential, r.target, o.wire, o.reason")
     let services = try await groups(
-      filter, "r.provider = 'webpush'",
+      filter, "r.provider IN (\(Route.Provider.ofHosts))",
       "COUNT(*) DESC, r.credential, o.wire, o.reason LIMIT \(Self.mostServices)")
     let total = try await database.query(
       Statement(
         """
         SELECT COUNT(*) AS waiting, COUNT(DISTINCT r.id) AS services, MIN(o.created_at) AS oldest_at
-        FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE r.provider = 'webpush' AND \(Self.condition)
+        FROM outbox o JOIN outbox_routes r ON r.id = o.route_id WHERE r.provider IN (\(Route.Provider.ofHosts)) AND \(Self.condition)
         """, arguments: filter.arguments)
     ).first
     let waiting = Int(try total?.int64("waiting") ?? 0)
@@ -177,4 +178,10 @@ package struct OutboxContents: Sendable {
     AND (CAST($2 AS BIGINT) IS NULL OR o.wire = $2)
     AND (CAST($3 AS BIGINT) IS NULL OR o.created_at < $3)
     """
+}
+
+extension Route.Provider {
+  /// For SQL: the names of those that have hosts.
+  static let ofHosts = allCases.filter { $0.definition.hasHosts }.map { "'\($0.rawValue)'" }.joined(
+    separator: ", ")
 }

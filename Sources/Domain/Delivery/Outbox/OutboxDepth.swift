@@ -27,9 +27,9 @@ final class OutboxDepth: Sendable {
       self.init(queue: queue, wire: wire)
     }
 
-    /// Whether it is for a push service. Anybody can name one, so these have less room than APNs and FCM, and take none
+    /// Whether it is for a push service. Anybody can name one, so these have less room than others, and take none
     /// from them.
-    var isOfHost: Bool { queue.route.provider == .webPush }
+    var isOfHost: Bool { queue.route.isOfHost }
   }
 
   /// The routes of one wire that have room together: one, or all of a kind.
@@ -256,20 +256,20 @@ extension Outbox {
   ///
   /// Only a bounded number is read, in order of arrival.
   package func oldestLate() async throws -> Date? {
-    let webPush = counts(of: .webPush).values.reduce(0, +)
-    guard count > webPush else { return nil }
+    let ofHosts = depth.routes.reduce(0) { $1.key.isOfHost ? $0 + $1.value : $0 }
+    guard count > ofHosts else { return nil }
     let statement = Statement(
       """
       SELECT MIN(created_at) AS created_at FROM (
         SELECT o.created_at FROM (
           SELECT id, route_id, created_at, due_at, attempts, reason FROM outbox ORDER BY id LIMIT $3
         ) AS o JOIN outbox_routes r ON r.id = o.route_id
-        WHERE r.provider <> 'webpush' AND (o.due_at <= $1
+        WHERE r.provider NOT IN (\(Route.Provider.ofHosts)) AND (o.due_at <= $1
           OR o.reason IS DISTINCT FROM $4 AND (o.attempts > 2 OR o.due_at - o.created_at <= $2))
         ORDER BY o.id LIMIT $5
       ) AS first
       """, .integer(now().milliseconds - 60_000), .integer(Self.longestFirstPause),
-      .integer(Int64(webPush + 5000)), .text(Reason.deviceOverPace.rawValue),
+      .integer(Int64(ofHosts + 5000)), .text(Reason.deviceOverPace.rawValue),
       .integer(Int64(Self.oldestLooked)))
     return try await database.query(statement).first?.optionalDate("created_at")
   }

@@ -127,7 +127,7 @@ struct OutboxSchedule: Sendable {
       let queues = owners[route] ?? []
       for owner in queues { routes[route, default: RouteState(limits)].due.add(owner) }
       guard !isFailing(route, now: now) else { continue }
-      if route.provider != .webPush {
+      if !route.isOfHost {
         admitted.append(route)
       } else if activeHosts[route] == nil {
         hosts.append((route, queues))

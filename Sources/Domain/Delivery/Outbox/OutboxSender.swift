@@ -74,7 +74,7 @@ package final class OutboxSender: Sendable {
         report(error)
         _ = schedule.withLock { $0.ended(.init(ended: 1, failures: 1), of: route, now: now()) }
       }
-      if !goesOn, route.provider == .webPush {
+      if !goesOn, route.isOfHost {
         if schedule.withLock({ $0.isFailing(route, now: now()) }) {
           try? await Task.sleep(for: Self.failurePause)
         }

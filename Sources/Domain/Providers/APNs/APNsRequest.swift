@@ -5,48 +5,46 @@ import NIOCore
 import NIOHPACK
 
 /// A notification as an HTTP/2 request (Apple, "Sending notification requests to APNs").
-extension ProviderRequest {
+extension APNsNotification {
   /// - Throws: what is wrong with the notification. A notification whose fields would break the connection
   ///   for other requests, or be misread, is not sent.
-  static func apns(
-    _ notification: APNsNotification, topic: String, to origin: Origin, _ authorization: String
+  func request(
+    from sender: Sender, target topic: String, _ authorization: String
   ) throws(Sender.Unsendable) -> ProviderRequest {
-    let token = notification.token.utf8
+    let token = self.token.utf8
     guard !token.isEmpty, token.count <= 4096, token.allSatisfy(\.isAlphanumeric) else {
       throw .init(outcome: .suspect(.badDeviceToken))
     }
-    guard
-      notification.payload.readableBytes <= APNsNotification.maximumPayload(notification.pushType)
-    else { throw .init(outcome: .rejected(.payloadTooLarge)) }
+    guard fits else { throw .init(outcome: .rejected(.payloadTooLarge)) }
     var headers = HPACKHeaders()
     headers.reserveCapacity(12)
     headers.add(name: ":method", value: "POST")
     headers.add(name: ":scheme", value: "https")
-    headers.add(name: ":authority", value: origin.authority)
+    headers.add(name: ":authority", value: sender.origin.authority)
     // Headers that differ with each request stay out of HPACK's table, where they would displace the headers
     // that requests share.
-    headers.add(name: ":path", value: "/3/device/" + notification.token, indexing: .neverIndexed)
+    headers.add(name: ":path", value: "/3/device/" + self.token, indexing: .neverIndexed)
     headers.add(name: "authorization", value: authorization)
     headers.add(name: "apns-topic", value: topic)
-    headers.add(name: "apns-push-type", value: notification.pushType.rawValue)
-    headers.add(name: "apns-id", value: notification.id.uuidString.lowercased(), indexing: .nonIndexable)
-    if let priority = notification.priority.map({ priority in
+    headers.add(name: "apns-push-type", value: pushType.rawValue)
+    headers.add(name: "apns-id", value: id.uuidString.lowercased(), indexing: .nonIndexable)
+    if let priority = priority.map({ priority in
       // Apple refuses 10 for what shows nothing.
-      notification.pushType == .background ? min(priority, 5) : priority
+      pushType == .background ? min(priority, 5) : priority
     }) {
       headers.add(name: "apns-priority", value: String(priority))
     }
-    if let expiration = notification.expiration {
+    if let expiration {
       let seconds = Int64(max(0, min(expiration.timeIntervalSince1970, 4_102_444_800)))
       headers.add(name: "apns-expiration", value: String(seconds), indexing: .nonIndexable)
     }
-    if let collapseID = notification.collapseID {
+    if let collapseID {
       guard collapseID.utf8.count <= 64, collapseID.utf8.allSatisfy({ (0x20...0x7e).contains($0) }) else {
         throw .init(outcome: .rejected(.badCollapseID))
       }
       headers.add(name: "apns-collapse-id", value: collapseID, indexing: .nonIndexable)
     }
-    return ProviderRequest(headers: headers, body: notification.payload)
+    return ProviderRequest(headers: headers, body: payload)
   }
 }
 

@@ -107,3 +107,60 @@ extension Reason {
 
   static let apnsNames = Set(apns.map(\.reason))
 }
+
+extension Advice {
+  static let appleStatus = noAction(" Apple reports outages at developer.apple.com/system-status.")
+  static let compareAPNsKey: Advice = """
+    Compare key_id and team_id in Keys/apns, and the .p8 file, with \
+    Apple's developer account: Certificates, Identifiers & Profiles, Keys. A key that is no longer listed there is \
+    revoked: make a new one.
+    """
+  static let compareTopic: Advice = """
+    Compare topics in Keys/apns with the bundle id of the app, and see that the key may be used for it in Apple's \
+    developer account.
+    """
+  static let compareEnvironment: Advice = """
+    Compare environment in Keys/apns with the app: builds from Xcode need sandbox, builds from TestFlight and the \
+    App Store need production.
+    """
+}
+
+// MARK: Names that the code uses
+
+extension Reason {
+  // APNs: about the token.
+  package static let badDeviceToken = Reason("BadDeviceToken")
+  package static let unregistered = Reason("Unregistered")
+
+  // APNs: about the topic or the key.
+  package static let badEnvironmentKeyIDInToken = Reason("BadEnvironmentKeyIdInToken")
+  package static let badEnvironmentKeyInToken = Reason("BadEnvironmentKeyInToken")
+  package static let expiredProviderToken = Reason("ExpiredProviderToken")
+  package static let forbidden = Reason("Forbidden")
+  package static let invalidProviderToken = Reason("InvalidProviderToken")
+  package static let missingProviderToken = Reason("MissingProviderToken")
+  package static let missingTopic = Reason("MissingTopic")
+  package static let topicDisallowed = Reason("TopicDisallowed")
+  package static let unrelatedKeyIDInToken = Reason("UnrelatedKeyIdInToken")
+
+  // APNs: about the request.
+  package static let badCollapseID = Reason("BadCollapseId")
+  package static let badExpirationDate = Reason("BadExpirationDate")
+  package static let badMessageID = Reason("BadMessageId")
+  package static let badPath = Reason("BadPath")
+  package static let badPriority = Reason("BadPriority")
+  package static let duplicateHeaders = Reason("DuplicateHeaders")
+  package static let invalidPushType = Reason("InvalidPushType")
+  package static let methodNotAllowed = Reason("MethodNotAllowed")
+  package static let missingDeviceToken = Reason("MissingDeviceToken")
+  package static let payloadEmpty = Reason("PayloadEmpty")
+  package static let payloadTooLarge = Reason("PayloadTooLarge")
+
+  // APNs: may pass.
+  package static let idleTimeout = Reason("IdleTimeout")
+  package static let internalServerError = Reason("InternalServerError")
+  package static let serviceUnavailable = Reason("ServiceUnavailable")
+  package static let shutdown = Reason("Shutdown")
+  package static let tooManyProviderTokenUpdates = Reason("TooManyProviderTokenUpdates")
+  package static let tooManyRequests = Reason("TooManyRequests")
+}

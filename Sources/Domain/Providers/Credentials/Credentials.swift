@@ -1,106 +1,125 @@
 internal import Basics
 package import Foundation
 
-/// A token-signing key of Apple's: `Keys/apns/*.json` with the `.p8` file it names.
-package struct APNsCredential: Sendable, Hashable {
-  /// The APNs environment of a topic's tokens: production for the App Store and TestFlight, sandbox for apps
-  /// run from Xcode.
-  package enum Environment: String, Sendable, Hashable, CaseIterable, Codable {
-    case production, sandbox
-  }
+/// What a file below `Keys` lets this service send.
+package protocol ProviderCredential: Sendable, Hashable {
+  static var provider: Route.Provider { get }
+  /// Whose it is, and what they call it: `Apple`, `key`.
+  static var owner: String { get }
+  static var noun: String { get }
+  /// Names that its files usually have, for a command.
+  static var exampleFiles: String { get }
+  /// The file that lies beside its own; nil if none does.
+  static var keyFile: CredentialKeyFile? { get }
 
   /// The file's stem: what `/readyz` and the metrics call it.
-  package var name: String
-  /// Ten characters.
-  package var keyID: String
-  /// Ten characters.
-  package var teamID: String
-  /// PKCS #8 in PEM.
-  package var privateKey: String
-  /// The bundle ids that this key serves.
-  package var topics: [String]
-  package var environment: Environment
+  var name: String { get }
+  /// The topics or projects that it serves.
+  var targets: [String] { get }
+  /// Pushes to a token that cannot exist. A provider that works refuses the token and nothing else.
+  var trials: [CredentialTrial] { get }
 
-  package init(
-    name: String, keyID: String, teamID: String, privateKey: String, topics: [String],
-    environment: Environment
-  ) {
-    self.name = name
-    self.keyID = keyID
-    self.teamID = teamID
-    self.privateKey = privateKey
-    self.topics = topics
-    self.environment = environment
-  }
+  /// Reads `Keys/PROVIDER/NAME.json` (`Keys/README.md`), and the file that it names.
+  ///
+  /// - Parameters:
+  ///   - name: the file's stem.
+  ///   - json: the content of the file.
+  ///   - directory: the folder it lies in.
+  init(name: String, json: Data, directory: URL) throws(CredentialError)
+
+  /// Whether it serves an app or project that devices are registered for.
+  ///
+  /// - Parameters:
+  ///   - isPushKit: whether their tokens are for calls only.
+  ///   - environment: of APNs; nil for either.
+  func serves(_ target: String, isPushKit: Bool, in environment: APNsCredential.Environment?) -> Bool
 }
 
-/// A Google service account: `Keys/fcm/*.json`.
-package struct FCMCredential: Sendable, Hashable {
-  /// The file's stem: what `/readyz` and the metrics call it.
-  package var name: String
-  package var projectID: String
-  /// The service account's address, `iss` of the assertion.
-  package var clientEmail: String
-  /// `kid` of the assertion.
-  package var privateKeyID: String
-  /// The RSA key, PKCS #8 in PEM.
-  package var privateKey: String
-  /// Google's OAuth endpoint, `aud` of the assertion.
-  package var tokenURI: URL
+extension ProviderCredential {
+  package static var keyFile: CredentialKeyFile? { nil }
 
-  package init(
-    name: String, projectID: String, clientEmail: String, privateKeyID: String, privateKey: String,
-    tokenURI: URL
-  ) {
-    self.name = name
-    self.projectID = projectID
-    self.clientEmail = clientEmail
-    self.privateKeyID = privateKeyID
-    self.privateKey = privateKey
-    self.tokenURI = tokenURI
+  package func serves(_ target: String, isPushKit: Bool, in environment: APNsCredential.Environment?) -> Bool
+  {
+    targets.contains(target)
   }
+
+  /// As logs and commands show it: `apns:main`.
+  package var route: String { "\(Self.provider.rawValue):\(name)" }
 }
 
-package struct Credentials: Sendable, Hashable {
-  /// A topic is listed once for each environment (``removeClashes()``).
-  package var apns: [APNsCredential]
-  /// One per project.
-  package var fcm: [FCMCredential]
-  /// The project of messages that name none.
+/// A key in a file of its own.
+package struct CredentialKeyFile: Sendable {
+  /// The member of the credential's file that names it.
+  package let member: String
+  package let ending: String
+  /// What the credential's file says of it.
+  package let described: String
+}
+
+/// A push that tries a credential out.
+package struct CredentialTrial: Sendable {
+  package let push: Push
+  package let target: String
+  /// Of APNs.
+  package var environment: APNsCredential.Environment?
+}
+
+/// What is wrong with a credential beside others.
+package struct CredentialProblem: Sendable, Hashable {
+  package let credential: String
+  package let problem: String
+}
+
+package struct Credentials: Sendable {
+  package static let types = Route.Provider.allCases.compactMap { $0.definition.credential }
+
+  package var all: [any ProviderCredential]
+  /// The Firebase project of messages that name none.
   package var defaultProject: String?
 
+  /// - Parameter apns: a topic is listed once for each environment (``reconcile(defaultProject:)``).
   package init(apns: [APNsCredential] = [], fcm: [FCMCredential] = [], defaultProject: String? = nil) {
-    self.apns = apns
-    self.fcm = fcm
+    all = apns + fcm
     self.defaultProject = defaultProject
   }
 
-  /// A topic that two credentials list for one environment.
-  package struct Clash: Sendable, Hashable {
-    package let topic: String
-    package let environment: APNsCredential.Environment
-    /// The name of the credential that keeps the topic.
-    package let keeper: String
-    /// The name of the other one.
-    package let other: String
+  package init(_ all: [any ProviderCredential], defaultProject: String? = nil) {
+    self.all = all
+    self.defaultProject = defaultProject
   }
 
-  /// Leaves each topic of an environment with the first credential that lists it.
-  package mutating func removeClashes() -> [Clash] {
-    var keepers: [APNsCredential.Environment: [String: String]] = [:]
-    var clashes: [Clash] = []
-    for index in apns.indices {
-      let name = apns[index].name
-      let environment = apns[index].environment
-      apns[index].topics.removeAll { topic in
-        let keeper = keepers[environment, default: [:]][topic, default: name]
-        keepers[environment, default: [:]][topic] = keeper
-        guard keeper != name else { return false }
-        clashes.append(Clash(topic: topic, environment: environment, keeper: keeper, other: name))
-        return true
-      }
+  /// Those of a provider.
+  package subscript(provider: Route.Provider) -> [any ProviderCredential] {
+    all.filter { type(of: $0).provider == provider }
+  }
+
+  func of<Credential: ProviderCredential>() -> [Credential] { all.compactMap { $0 as? Credential } }
+
+  /// Puts these in the place of those of the same provider.
+  mutating func replace<Credential: ProviderCredential>(_ credentials: [Credential]) {
+    let place = all.firstIndex { $0 is Credential } ?? all.endIndex
+    all.removeAll { $0 is Credential }
+    all.insert(contentsOf: credentials, at: place)
+  }
+
+  /// Settles what several claim.
+  ///
+  /// - Parameter defaultProject: the name of the credential for messages that name no project (`fcm.default_project`).
+  package mutating func reconcile(
+    defaultProject: String?
+  ) -> [(provider: Route.Provider, problem: CredentialProblem)] {
+    var problems: [(Route.Provider, CredentialProblem)] = []
+    for provider in Route.Provider.allCases {
+      problems += provider.definition.reconcile(&self, defaultProject: defaultProject).map { (provider, $0) }
     }
-    return clashes
+    return problems
+  }
+}
+
+extension Credentials: Equatable {
+  package static func == (left: Self, right: Self) -> Bool {
+    left.defaultProject == right.defaultProject
+      && left.all.map { AnyHashable($0) } == right.all.map { AnyHashable($0) }
   }
 }
 

@@ -4,27 +4,22 @@ import NIOCore
 import NIOHPACK
 
 /// A message as a request to FCM HTTP v1 (Firebase, REST reference, `projects.messages.send`).
-extension ProviderRequest {
-  /// - Parameter path: the URL's path, which depends on the project only.
+extension FCMMessage {
   /// - Throws: for what Google is known to refuse, with the reason, which Google's `INVALID_ARGUMENT` does not name.
-  static func fcm(
-    _ message: FCMMessage, to origin: Origin, path: String, _ authorization: String
+  func request(
+    from sender: Sender, target: String, _ authorization: String
   ) throws(Sender.Unsendable) -> ProviderRequest {
-    guard !message.data.keys.contains(where: FCMMessage.isReserved) else {
+    guard !data.keys.contains(where: Self.isReserved) else {
       throw .init(outcome: .rejected(.reservedDataName))
     }
-    guard FCMMessage.size(of: message.data) <= FCMMessage.maximumData else {
-      throw .init(outcome: .rejected(.payloadTooLarge))
-    }
+    guard fits else { throw .init(outcome: .rejected(.payloadTooLarge)) }
     return ProviderRequest(
       headers: [
-        ":method": "POST", ":scheme": origin.scheme, ":authority": origin.authority, ":path": path,
-        "authorization": authorization, "content-type": "application/json",
-      ], body: message.json)
+        ":method": "POST", ":scheme": sender.origin.scheme, ":authority": sender.origin.authority,
+        ":path": sender.path, "authorization": authorization, "content-type": "application/json",
+      ], body: json)
   }
-}
 
-extension FCMMessage {
   /// The JSON body, written by hand: `JSONEncoder` costs more than the rest of a request.
   var json: ByteBuffer {
     let size = data.reduce(token.utf8.count) {

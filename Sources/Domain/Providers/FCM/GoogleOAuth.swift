@@ -82,3 +82,31 @@ enum GoogleOAuth {
     }
   }
 }
+
+extension Internet {
+  /// Uses a connection of its own, since a token is needed once an hour.
+  func accessToken(
+    for credential: FCMCredential, now: @escaping @Sendable () -> Date
+  ) async -> Result<AccessToken, TokenFailure> {
+    let issued = now()
+    guard let origin = Origin(credential.tokenURI) else { return .failure(.unavailable(.tokenUnavailable)) }
+    guard let request = GoogleOAuth.request(for: credential, at: origin, issued: issued) else {
+      return .failure(.refused(.invalidGrant))
+    }
+    var limits = pool
+    limits.answerTimeout = .zero
+    let pool = http2Pool(
+      connector(to: ProviderPeer(provider: .fcm, origin: origin), tls: webTLS), limits
+    ) { _ in }
+    let answer = await pool.send(request, deadline: .now() + GoogleOAuth.timeout)
+    await pool.shutdown(deadline: .now())
+    switch answer {
+    case .ended(.success(let response)):
+      return GoogleOAuth.read(status: response.status, body: response.body, issued: issued)
+    case .ended(.failure(.unconnected(let failure))): return .failure(.unavailable(failure.signInReason))
+    case .ended(.failure(.timeout)), .ended(.failure(.unanswered)), .underWay:
+      return .failure(.unavailable(.signInTimeout))
+    case .ended(.failure): return .failure(.unavailable(.tokenUnavailable))
+    }
+  }
+}

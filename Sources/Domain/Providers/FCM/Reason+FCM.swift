@@ -1,3 +1,5 @@
+import HTTPClient
+
 extension Reason {
   /// The codes that `FcmError` or `google.rpc.Status` carry (Firebase, "ErrorCode").
   static let fcm: [Row] = [
@@ -88,14 +90,69 @@ extension Reason {
         "No action needed: if Google still does not know it after an hour, the registration ends, and the app registers again."
       )
     ),
-    Row(
-      .signInTimeout, .retry(.route), "\(Explanation.signIn) does not answer in time.", .reach),
-    Row(
-      .tokenUnavailable, .retry(.route),
-      "\(Explanation.signIn) is out of order, or what answers is not Google.",
-      .ifItLasts("see whether a firewall or proxy in between answers.")),
   ]
 
-  static let googleSignInNames = Set(googleSignIn.map(\.reason))
+  /// Our own reasons for what Google's sign-in says or does without naming it, and for not reaching it.
+  static let ownOfSignIn: [Row] =
+    [
+      Row(
+        .signInTimeout, .retry(.route), "\(FCM.signIn) does not answer in time.", .reach),
+      Row(
+        .tokenUnavailable, .retry(.route),
+        "\(FCM.signIn) is out of order, or what answers is not Google.",
+        .ifItLasts("see whether a firewall or proxy in between answers.")),
+    ]
+    + ConnectionFailure.allCases.filter { $0.signInReason != $0.reason }.map {
+      Row($0.signInReason, .retry(.route), $0.explanation(of: FCM.signIn))
+    }
+
+  private static let googleSignInNames = Set(googleSignIn.map(\.reason))
   static let fcmNames = Set(fcm.map(\.reason))
+
+  /// Whether it concerns getting an access token from Google.
+  var concernsSignIn: Bool {
+    self == .tokenUnavailable || self == .signInTimeout || Self.googleSignInNames.contains(self)
+      || connectionFailure?.isOfSignIn == true
+  }
+}
+
+extension Advice {
+  static let googleStatus = noAction(" Google reports outages at status.firebase.google.com.")
+  static let compareProject: Advice = """
+    See that the file in Keys/fcm is of the Firebase project whose google-services.json the app was built with.
+    """
+  static let replaceServiceAccount: Advice = """
+    See in Google Cloud's IAM that the service account exists and is enabled; if it does, make a new JSON key for it \
+    and put it into Keys/fcm.
+    """
+}
+
+// MARK: Names that the code uses
+
+extension Reason {
+  // FCM.
+  package static let fcmInternal = Reason("INTERNAL")
+  package static let fcmInvalidArgument = Reason("INVALID_ARGUMENT")
+  package static let fcmNotFound = Reason("NOT_FOUND")
+  package static let fcmPermissionDenied = Reason("PERMISSION_DENIED")
+  package static let fcmQuotaExceeded = Reason("QUOTA_EXCEEDED")
+  package static let fcmSenderIDMismatch = Reason("SENDER_ID_MISMATCH")
+  package static let fcmThirdPartyAuthError = Reason("THIRD_PARTY_AUTH_ERROR")
+  package static let fcmUnauthenticated = Reason("UNAUTHENTICATED")
+  package static let fcmUnavailable = Reason("UNAVAILABLE")
+  package static let fcmUnregistered = Reason("UNREGISTERED")
+
+  // Google's OAuth endpoint (RFC 6749 section 5.2).
+  package static let invalidGrant = Reason("invalid_grant")
+
+  /// FCM does not know a Firebase installation id that it has never accepted anything for.
+  package static let installationIDUnknown = Reason("installationIDUnknown")
+  /// FCM calls the registration token malformed (it says `INVALID_ARGUMENT` for that too).
+  package static let invalidRegistrationToken = Reason("invalidRegistrationToken")
+  /// The data of an FCM message has a name that Google reserves, so it was not sent.
+  package static let reservedDataName = Reason("reservedDataName")
+  /// Google's sign-in gave no access token: it answered that it is out of order, or what answered is not Google.
+  package static let tokenUnavailable = Reason("tokenUnavailable")
+  /// Google's sign-in took the request and did not answer in time.
+  package static let signInTimeout = Reason("signInTimeout")
 }

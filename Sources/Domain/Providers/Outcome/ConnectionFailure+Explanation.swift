@@ -3,7 +3,7 @@ package import HTTPClient
 extension ConnectionFailure {
   package var reason: Reason { Reason(rawValue) }
 
-  /// The reason if the host is Google's sign-in: a name of its own, so that nobody looks for the fault at FCM. What
+  /// The reason if the host is a provider's sign-in: a name of its own, so that nobody looks for the fault at the push service. What
   /// concerns only this machine or its proxy has the same reason in both cases.
   package var signInReason: Reason {
     switch self {
@@ -16,17 +16,15 @@ extension ConnectionFailure {
 }
 
 extension Reason {
-  /// The reasons for having no connection to the provider, or to Google's sign-in.
-  static let connection: [Row] =
-    ConnectionFailure.allCases.map { Row($0.reason, .retry(.route), $0.explanation(of: "The provider")) }
-    + ConnectionFailure.allCases.filter { $0.signInReason != $0.reason }.map {
-      Row($0.signInReason, .retry(.route), $0.explanation(of: Explanation.signIn))
-    }
+  /// The reasons for having no connection to the provider.
+  static let connection: [Row] = ConnectionFailure.allCases.map {
+    Row($0.reason, .retry(.route), $0.explanation(of: "The provider"))
+  }
 
-  /// Whether no connection to the provider, or to Google's sign-in, could be opened.
+  /// Whether no connection to the provider, or to its sign-in, could be opened.
   package var isOfConnection: Bool { connectionFailure != nil }
 
-  /// The failure to connect that it names, and whether that was to Google's sign-in; nil for any other reason.
+  /// The failure to connect that it names, and whether that was to its sign-in; nil for any other reason.
   var connectionFailure: (failure: ConnectionFailure, isOfSignIn: Bool)? {
     if let failure = ConnectionFailure(rawValue: rawValue) { return (failure, false) }
     return ConnectionFailure.allCases.first { $0.signInReason == self && $0.reason != self }.map {

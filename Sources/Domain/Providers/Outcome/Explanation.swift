@@ -91,15 +91,13 @@ package struct Advice: Sendable, Hashable, ExpressibleByStringInterpolation {
 
   private static let resent = "what waits is sent again until it is accepted or too old"
 
-  private static func noAction(_ more: String = "") -> Advice {
+  static func noAction(_ more: String = "") -> Advice {
     Advice(
       "No action needed: \(resent) (delivery.max_age).\(more)",
       forServers: "No action needed: \(resent).\(more)")
   }
 
   static let passes = noAction()
-  static let appleStatus = noAction(" Apple reports outages at developer.apple.com/system-status.")
-  static let googleStatus = noAction(" Google reports outages at status.firebase.google.com.")
 
   /// For a provider that cannot be reached.
   static func untilReached(_ advice: String) -> Advice {
@@ -126,19 +124,6 @@ package struct Advice: Sendable, Hashable, ExpressibleByStringInterpolation {
   static let bug = Advice(
     "This should not happen: see whether there is a newer version of push-bouncer, and report it with this reason.",
     forServers: "This should not happen: tell the operator of this push notification service.")
-  static let compareAPNsKey: Advice = """
-    Compare key_id and team_id in Keys/apns, and the .p8 file, with \
-    Apple's developer account: Certificates, Identifiers & Profiles, Keys. A key that is no longer listed there is \
-    revoked: make a new one.
-    """
-  static let compareTopic: Advice = """
-    Compare topics in Keys/apns with the bundle id of the app, and see that the key may be used for it in Apple's \
-    developer account.
-    """
-  static let compareEnvironment: Advice = """
-    Compare environment in Keys/apns with the app: builds from Xcode need sandbox, builds from TestFlight and the \
-    App Store need production.
-    """
   static let registersAgain = same(
     "No action needed: the registration ends, and the phone registers again when its app is opened.")
 
@@ -169,19 +154,10 @@ package struct Advice: Sendable, Hashable, ExpressibleByStringInterpolation {
     The registration stays, because it was made or renewed after the token died. If the provider says so again an hour or \
     more after that, it ends, and the phone registers again when its app is opened.
     """)
-  static let compareProject: Advice = """
-    See that the file in Keys/fcm is of the Firebase project whose google-services.json the app was built with.
-    """
-  static let replaceServiceAccount: Advice = """
-    See in Google Cloud's IAM that the service account exists and is enabled; if it does, make a new JSON key for it \
-    and put it into Keys/fcm.
-    """
-
   /// For both readers.
   static func same(_ text: String) -> Advice { Advice(text, forServers: text) }
 }
 
 extension Explanation {
-  static let signIn = "Google's sign-in (oauth2.googleapis.com)"
   static let setClock = "See first that this machine's clock is right."
 }

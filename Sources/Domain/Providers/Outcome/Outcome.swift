@@ -59,16 +59,6 @@ package enum Outcome: Sendable, Hashable {
     }
   }
 
-  /// Whether APNs' other environment may take it: this one does not know the token, or the key is not for it.
-  package var concernsEnvironment: Bool {
-    switch self {
-    case .suspect(.badDeviceToken), .misconfigured(.badEnvironmentKeyIDInToken),
-      .misconfigured(.badEnvironmentKeyInToken):
-      true
-    case .delivered, .passedOn, .dead, .suspect, .retry, .rejected, .misconfigured: false
-    }
-  }
-
   /// Whether the provider may have taken the request: the connection broke while it was out, or what was said of it cannot
   /// be read. (What waits for that reason alone has the scope of the token, and was not sent.)
   package var isInDoubt: Bool {
@@ -99,12 +89,7 @@ package enum Outcome: Sendable, Hashable {
 extension Outcome {
   /// What a provider's answer means.
   init(_ answer: ProviderResponse, from provider: Route.Provider, now: () -> Date) {
-    switch provider {
-    case .apns: self.init(apns: answer, now: now)
-    case .fcm: self.init(fcm: answer, now: now)
-    case .webPush: self.init(webPush: answer, now: now)
-    case .upstream: self.init(upstream: answer, now: now)
-    }
+    self = provider.definition.outcome(of: answer, now: now)
   }
 
   /// The outcome of a request without an answer: a later attempt may succeed.
@@ -141,7 +126,7 @@ extension Outcome {
 extension Outcome {
   /// The outcomes that a provider's route usually has besides ``delivered``: reasons by ``label``.
   static func usual(_ provider: Route.Provider) -> [String: [Reason]] {
-    var usual = special(provider)
+    var usual = provider.definition.usualOutcomes
     for row in Reason.rows(of: provider) where row.endsToken {
       usual[row.statement == .dead ? "dead" : "suspect", default: []].append(row.reason)
     }
@@ -156,37 +141,4 @@ extension Outcome {
   /// The reasons for which registrations usually end.
   package static let usuallyEnding = Set(
     Route.Provider.allCases.flatMap(Reason.rows).filter(\.endsToken).map(\.reason) + [.vapidRefused])
-
-  private static func special(_ provider: Route.Provider) -> [String: [Reason]] {
-    switch provider {
-    case .apns:
-      [
-        "rejected": [.payloadTooLarge], "misconfigured": [.invalidProviderToken, .topicDisallowed],
-        "retry": [.expiredProviderToken, .tooManyRequests, .internalServerError, .serviceUnavailable],
-      ]
-    case .fcm:
-      [
-        "rejected": [.fcmInvalidArgument, .payloadTooLarge, .reservedDataName],
-        "misconfigured": [.fcmPermissionDenied, .fcmUnauthenticated, .invalidGrant],
-        "retry": [
-          .fcmThirdPartyAuthError, .tokenUnavailable, .fcmQuotaExceeded, .fcmInternal, .fcmUnavailable,
-        ],
-      ]
-    case .webPush:
-      [
-        "rejected": [.payloadTooLarge, .requestRefused],
-        "retry": [
-          .vapidRefused, .tooManyRequests, .serverError, .unreadableAnswer, .forbiddenAddress, .overloaded,
-        ],
-      ]
-    case .upstream:
-      [
-        "rejected": [.requestRefused, .upstreamDisallows],
-        "retry": [
-          .upstreamKeyRefused, .upstreamRealmRefused, .tooManyRequests, .serverError, .unreadableAnswer,
-          .unreadableReceipt,
-        ],
-      ]
-    }
-  }
 }

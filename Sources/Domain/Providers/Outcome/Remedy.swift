@@ -2,7 +2,7 @@ package import Foundation
 
 /// What to do at once after an answer: which connections to stop using, and whether to try again. If that
 /// fails too, the answer's outcome stands.
-struct Remedy: Sendable, Hashable {
+package struct Remedy: Sendable, Hashable {
   /// The connections that are used no more.
   enum Connections: Sendable, Hashable {
     case none
@@ -24,46 +24,6 @@ struct Remedy: Sendable, Hashable {
 
   var retired = Connections.none
   var again = Again.no
-
-  /// The remedy after APNs' answer (Apple, "Establishing a token-based connection to APNs" and "Handling
-  /// notification responses from APNs").
-  static func afterAPNs(_ outcome: Outcome) -> Remedy {
-    switch outcome.reason {
-    case .expiredProviderToken: Remedy(retired: .untilNow, again: .withAnotherToken)
-    // The first token on a connection fixes its key.
-    case .unrelatedKeyIDInToken: Remedy(retired: .untilNow, again: .atOnce)
-    // The connection is unusable for a while; the token still works.
-    case .tooManyProviderTokenUpdates, .idleTimeout: Remedy(retired: .this, again: .atOnce)
-    // The key is revoked or was never valid.
-    case .invalidProviderToken: Remedy(retired: .all)
-    case .internalServerError, .serviceUnavailable, .shutdown, .serverError: Remedy(retired: .this)
-    // The key may have gained the topic after the connection was opened.
-    case .topicDisallowed: Remedy(retired: .this)
-    default: Remedy()
-    }
-  }
-
-  /// The remedy after FCM's answer: the access token may have expired or been revoked.
-  static func afterFCM(_ outcome: Outcome) -> Remedy {
-    outcome.reason == .fcmUnauthenticated ? Remedy(again: .withAnotherToken) : Remedy()
-  }
-
-  /// The remedy after a push service's answer: the VAPID token may have been made while the clock was wrong.
-  static func afterWebPush(_ outcome: Outcome) -> Remedy {
-    outcome.reason == .vapidRefused ? Remedy(again: .withAnotherToken) : Remedy()
-  }
-}
-
-extension Remedy {
-  /// The remedy after a provider's answer.
-  init(after outcome: Outcome, from provider: Route.Provider) {
-    switch provider {
-    case .apns: self = .afterAPNs(outcome)
-    case .fcm: self = .afterFCM(outcome)
-    case .webPush: self = .afterWebPush(outcome)
-    case .upstream: self.init()
-    }
-  }
 }
 
 /// The `Retry-After` header, in both of its forms (RFC 9110 section 10.2.3).

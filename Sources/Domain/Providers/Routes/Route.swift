@@ -3,13 +3,6 @@ package import Basics
 /// The way a push takes: a credential with its environment, and a topic or project; or a host of Web Push.
 /// Each route has its own health, so that a bad key or a slow provider affects only its own pushes.
 package struct Route: Sendable, Hashable, CustomStringConvertible {
-  package enum Provider: String, Sendable, Hashable, CaseIterable {
-    case apns, fcm
-    case webPush = "webpush"
-    /// The upstream bouncer, for the devices of an app that this service has no credentials for.
-    case upstream
-  }
-
   package let provider: Provider
   /// The credential's name, which is its file's stem. For Web Push the push service's host, for the upstream bouncer
   /// its host, with its port unless that is 443.

@@ -10,9 +10,9 @@ struct Internet: ProviderNetwork {
   private let group = MultiThreadedEventLoopGroup.singleton
   private let tls: NIOSSLContext
   /// TLS settings that also offer HTTP/1.1.
-  private let webTLS: NIOSSLContext
+  let webTLS: NIOSSLContext
   private let proxy: Proxy?
-  private let pool: PoolLimits
+  let pool: PoolLimits
   private let connection: HTTP2ConnectionHandler.Limits
   private let metrics: ProviderMetrics
   private let logger = Logger(label: "push-bouncer.providers")
@@ -64,40 +64,14 @@ struct Internet: ProviderNetwork {
     return http2Pool(connector, limits) { [metrics] in metrics.connectionsChanged(peer.provider, by: $0) }
   }
 
-  /// Uses a connection of its own, since a token is needed once an hour.
-  func accessToken(
-    for credential: FCMCredential, now: @escaping @Sendable () -> Date
-  ) async -> Result<AccessToken, TokenFailure> {
-    let issued = now()
-    guard let origin = Origin(credential.tokenURI) else { return .failure(.unavailable(.tokenUnavailable)) }
-    guard let request = GoogleOAuth.request(for: credential, at: origin, issued: issued) else {
-      return .failure(.refused(.invalidGrant))
-    }
-    var limits = pool
-    limits.answerTimeout = .zero
-    let pool = http2Pool(
-      connector(to: ProviderPeer(provider: .fcm, origin: origin), tls: webTLS), limits
-    ) { _ in }
-    let answer = await pool.send(request, deadline: .now() + GoogleOAuth.timeout)
-    await pool.shutdown(deadline: .now())
-    switch answer {
-    case .ended(.success(let response)):
-      return GoogleOAuth.read(status: response.status, body: response.body, issued: issued)
-    case .ended(.failure(.unconnected(let failure))): return .failure(.unavailable(failure.signInReason))
-    case .ended(.failure(.timeout)), .ended(.failure(.unanswered)), .underWay:
-      return .failure(.unavailable(.signInTimeout))
-    case .ended(.failure): return .failure(.unavailable(.tokenUnavailable))
-    }
-  }
-
-  private func connector(to peer: ProviderPeer, tls: NIOSSLContext) -> Connector {
+  func connector(to peer: ProviderPeer, tls: NIOSSLContext) -> Connector {
     Connector(
       host: peer.origin.host, port: peer.origin.port, tls: peer.origin.scheme == "http" ? nil : tls,
       allowsHTTP1: tls === webTLS, proxy: proxy, limits: connection
     ) { [metrics] in metrics.connected(peer.provider, by: $0) }
   }
 
-  private func http2Pool(
+  func http2Pool(
     _ connector: Connector, _ limits: PoolLimits, connectionsChanged: @escaping @Sendable (Int) -> Void
   ) -> HTTP2Pool {
     HTTP2Pool(

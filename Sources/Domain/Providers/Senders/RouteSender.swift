@@ -64,9 +64,9 @@ package final class RouteSender: Sendable {
 
   package var hasAnswered: Bool { health.hasAnswered }
 
-  /// The host with port that a failure concerns: Google's token endpoint if the reason is about signing in.
+  /// The host with port that a failure concerns: that of the sign-in if the reason is about that.
   package func host(for reason: Reason) -> String {
-    sender.provider == .fcm && reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
+    !sender.tokenHost.isEmpty && reason.concernsSignIn ? sender.tokenHost : sender.origin.authority
   }
 
   /// Sends one push and returns what came of it at the deadline, a few milliseconds late at most, or when the task

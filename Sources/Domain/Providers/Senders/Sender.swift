@@ -8,7 +8,7 @@ import NIOCore
 struct Sender: Sendable {
   let provider: Route.Provider
   let origin: Origin
-  /// The URL's path and Google's token host. Used by FCM only.
+  /// The URL's path, and the host of the sign-in, where requests need them.
   var path = ""
   var tokenHost = ""
   let transport: any Transport
@@ -87,7 +87,7 @@ struct Sender: Sendable {
       }
       var request: ProviderRequest
       do throws(Unsendable) {
-        request = try providerRequest(push, to: target, authorization)
+        request = try push.request(from: self, target: target, authorization)
       } catch {
         return .ended(Answer(error.outcome, .ourselves))
       }
@@ -108,18 +108,6 @@ struct Sender: Sendable {
     }
   }
 
-  private func providerRequest(
-    _ push: Push, to target: String, _ authorization: String
-  ) throws(Unsendable) -> ProviderRequest {
-    switch push {
-    case .apns(let notification): try .apns(notification, topic: target, to: origin, authorization)
-    case .fcm(let message): try .fcm(message, to: origin, path: path, authorization)
-    case .webPush(let message): try .webPush(message, to: origin, authorization)
-    // It has a sender of its own.
-    case .upstream: throw Unsendable(outcome: .rejected(.unknown))
-    }
-  }
-
   /// What an answer means, and whether to send again at once.
   func read(
     _ answer: Result<ProviderResponse, TransportFailure>
@@ -130,7 +118,7 @@ struct Sender: Sendable {
     case .success(let answer): response = answer
     }
     let outcome = Outcome(response, from: provider, now: now)
-    let remedy = Remedy(after: outcome, from: provider)
+    let remedy = provider.definition.remedy(after: outcome)
     if let connection = response.connection {
       switch remedy.retired {
       case .none: break

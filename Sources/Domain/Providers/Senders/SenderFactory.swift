@@ -2,91 +2,33 @@ package import Foundation
 package import HTTPClient
 package import NIOCore
 
-/// Makes the senders, from the settings that all of them share.
+/// What the senders of all providers are made from.
 struct SenderFactory: Sendable {
   let metrics: ProviderMetrics
   let network: any ProviderNetwork
   let now: @Sendable () -> Date
-  private let apnsEndpoint: Origin?
-  private let fcmEndpoint: Origin
-  let webPush: PushProviders.Configuration.WebPush?
-  private let webPushShares: WebPushShares
-  let webPushAddresses: WebPushAddresses
+  private let endpoints: [Route.Provider: URL]
 
   init(
     configuration: PushProviders.Configuration, metrics: ProviderMetrics, network: any ProviderNetwork,
-    resolve: @escaping @Sendable (String) async throws -> [String], now: @escaping @Sendable () -> Date
+    now: @escaping @Sendable () -> Date
   ) throws {
     self.metrics = metrics
     self.network = network
     self.now = now
-    webPush = configuration.webPush
-    webPushAddresses = WebPushAddresses(
-      privateHosts: configuration.webPush?.privateHosts ?? [], resolve: resolve)
-    let connections = configuration.webPush?.connections ?? 0
-    webPushShares = WebPushShares(limits: .init(connections: connections, unproven: connections / 4))
-    apnsEndpoint = try configuration.apnsEndpoint.map { url in
-      guard let origin = Origin(url), origin.scheme == "https" else {
-        throw PushProviders.ConfigurationError(
-          key: "apns.endpoint", advice: "must be an https URL: APNs speaks HTTP/2")
+    endpoints = configuration.endpoints
+    for (provider, endpoint) in endpoints {
+      let form = provider.definition.endpointForm
+      guard let origin = Origin(endpoint), form.schemes.contains(origin.scheme) else {
+        throw PushProviders.ConfigurationError(key: "\(provider.rawValue).endpoint", advice: form.advice)
       }
-      return origin
-    }
-    let google = Origin(host: "fcm.googleapis.com")
-    guard let origin = configuration.fcmEndpoint.map({ Origin($0) }) ?? google else {
-      throw PushProviders.ConfigurationError(key: "fcm.endpoint", advice: "must be an http or https URL")
-    }
-    fcmEndpoint = origin
-  }
-
-  func apns(_ environment: APNsCredential.Environment, tokens: TokenSource) -> Sender {
-    let origin =
-      apnsEndpoint
-      ?? Origin(host: environment == .production ? "api.push.apple.com" : "api.sandbox.push.apple.com")
-    let transport = network.transport(to: ProviderPeer(provider: .apns, origin: origin))
-    return Sender(
-      provider: .apns, origin: origin, transport: transport, environment: environment,
-      authority: .tokens(tokens), now: now)
-  }
-
-  /// The provider tokens of one APNs key.
-  func apnsTokens(_ credential: APNsCredential) -> TokenSource {
-    tokens(.apns, APNsProviderToken.limits) { [now] in
-      APNsProviderToken.make(for: credential, now: now())
     }
   }
 
-  func fcm(_ credential: FCMCredential) -> Sender {
-    Sender(
-      provider: .fcm, origin: fcmEndpoint,
-      path: "\(fcmEndpoint.basePath)/v1/projects/\(credential.projectID)/messages:send",
-      tokenHost: Origin(credential.tokenURI)?.authority ?? "",
-      transport: network.transport(to: ProviderPeer(provider: .fcm, origin: fcmEndpoint)),
-      authority: .tokens(
-        tokens(.fcm, GoogleOAuth.limits) { [network, now] in
-          await network.accessToken(for: credential, now: now)
-        }),
-      now: now)
-  }
+  /// Where the provider is, if not where it usually is.
+  func endpoint(of provider: Route.Provider) -> Origin? { endpoints[provider].flatMap { Origin($0) } }
 
-  func routeSender(
-    for endpoint: WebPushEndpoint, _ webPush: PushProviders.Configuration.WebPush
-  ) -> RouteSender {
-    let origin = Origin(host: endpoint.host, port: endpoint.port)
-    let host = WebPushHost(shares: webPushShares, addresses: webPushAddresses)
-    let sender = Sender(
-      provider: .webPush, origin: origin,
-      transport: network.transport(to: ProviderPeer(provider: .webPush, origin: origin, webPush: host)),
-      authority: .tokens(
-        tokens(.webPush, VAPIDToken.limits) { [now] in
-          VAPIDToken.make(for: endpoint.origin, by: webPush, now: now())
-        }),
-      neverResolves: webPushAddresses.neverResolves(endpoint.host), now: now)
-    return RouteSender(
-      Route(provider: .webPush, credential: endpoint.authority, target: ""), sender, metrics, host: host)
-  }
-
-  private func tokens(
+  func tokens(
     _ provider: Route.Provider, _ limits: TokenCache.Limits,
     make: @escaping @Sendable () async -> Result<AccessToken, TokenFailure>
   ) -> TokenSource {

@@ -57,4 +57,28 @@ extension Reason {
         "If that was a mistake: push-bouncer server upstream enable.",
         forServers: "If that was a mistake, tell the operator of this push notification service.")),
   ]
+
+  /// Whether the upstream bouncer lets nothing of one chat server in, until its key or its realms are in order there.
+  package var concernsAccess: Bool {
+    [.upstreamKeyMissing, .upstreamKeyRefused, .upstreamRealmRefused].contains(self)
+  }
+}
+
+// MARK: Names that the code uses
+
+extension Reason {
+  /// The upstream bouncer has taken the notifications, and what it says of them is cut or of another form.
+  package static let unreadableReceipt = Reason("unreadableReceipt")
+  /// The operator has ended what was registered with the upstream bouncer.
+  package static let upstreamDisabled = Reason("upstreamDisabled")
+  /// The upstream bouncer does not send for this chat server, for example because of its plan.
+  package static let upstreamDisallows = Reason("upstreamDisallows")
+  /// The upstream bouncer does not have the registration (any more).
+  package static let upstreamForgot = Reason("upstreamForgot")
+  /// This chat server's key for the upstream bouncer is not known yet, or not any more.
+  package static let upstreamKeyMissing = Reason("upstreamKeyMissing")
+  /// The upstream bouncer refused the chat server's key (401).
+  package static let upstreamKeyRefused = Reason("upstreamKeyRefused")
+  /// The upstream bouncer does not know the realm, or as another server's (403).
+  package static let upstreamRealmRefused = Reason("upstreamRealmRefused")
 }

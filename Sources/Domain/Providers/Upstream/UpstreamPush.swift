@@ -58,10 +58,6 @@ package struct UpstreamPush: Sendable, Codable {
     if case .legacy(let id) = call { id.uuidString } else { nil }
   }
 
-  func name(of registration: Int64) -> String? {
-    items.first { $0.registration == registration }?.name
-  }
-
   /// Whether a success would show for the first time that the upstream bouncer has this registration.
   package func isNew(_ registration: Int64) -> Bool {
     items.contains { $0.registration == registration && $0.isNew }
@@ -124,6 +120,29 @@ package struct UpstreamPush: Sendable, Codable {
       if let rest = notification { body.writeBytes(rest.readableBytesView.dropFirst()) }
       return UpstreamCall("push/notify", json: body)
     }
+  }
+}
+
+extension UpstreamPush: ProviderMessage {
+  var push: Push { .upstream(self) }
+  var isRecognizedAgain: Bool { false }
+  var collapseID: String? { callID }
+  var payloadBytes: Int { bytes }
+  var tokenHash: Int? { nil }
+  var unservedRoute: Route { Route(provider: .upstream, credential: "", target: "") }
+  var fits: Bool { true }
+
+  func expiration(from start: Date) -> Date? { nil }
+
+  func name(of registration: Int64) -> Push.DeviceName? {
+    items.first { $0.registration == registration }.map { isShared ? .token($0.name) : .tokenID($0.name) }
+  }
+
+  /// Its sender makes its calls by itself.
+  func request(
+    from sender: Sender, target: String, _ authorization: String
+  ) throws(Sender.Unsendable) -> ProviderRequest {
+    throw .init(outcome: .rejected(.unknown))
   }
 }
 

@@ -48,3 +48,18 @@ extension Reason {
     service has accepted messages to others.
     """
 }
+
+// MARK: Names that the code uses
+
+extension Reason {
+  /// The push service's name has an address that must not be called.
+  package static let nameReserved = Reason("nameReserved")
+  /// A push service refused the request (400 or another 4xx without a meaning of its own).
+  package static let requestRefused = Reason("requestRefused")
+  /// A push service answered that the subscription is gone (410).
+  package static let subscriptionGone = Reason("subscriptionGone")
+  /// A push service answered that it does not know the subscription (404).
+  package static let subscriptionUnknown = Reason("subscriptionUnknown")
+  /// A push service refused our VAPID token (401, 403).
+  package static let vapidRefused = Reason("vapidRefused")
+}

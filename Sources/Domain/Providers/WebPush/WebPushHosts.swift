@@ -33,25 +33,60 @@ final class WebPushHosts: Sendable {
   private let capacity: Int
   private let factory: SenderFactory
   private let webPush: PushProviders.Configuration.WebPush
+  private let shares: WebPushShares
+  private let addresses: WebPushAddresses
   private let state = Mutex(State())
 
-  init(capacity: Int, factory: SenderFactory, webPush: PushProviders.Configuration.WebPush) {
+  init(
+    capacity: Int, factory: SenderFactory, webPush: PushProviders.Configuration.WebPush,
+    resolve: @escaping @Sendable (String) async throws -> [String]
+  ) {
     self.capacity = capacity
     self.factory = factory
     self.webPush = webPush
+    shares = WebPushShares(
+      limits: .init(connections: webPush.connections, unproven: webPush.connections / 4))
+    addresses = WebPushAddresses(privateHosts: webPush.privateHosts, resolve: resolve)
+    factory.metrics.prepare(.webPush)
   }
 
-  /// The sender for an endpoint, and the transports to close: those of hosts that were removed for it, and
-  /// after ``close()`` its own.
-  func routeSender(for endpoint: WebPushEndpoint) -> (sender: RouteSender, retired: [any Transport]) {
-    state.withLock { state in
+  /// The public key that apps subscribe with, in base64url.
+  var publicKey: String { webPush.key.publicKey }
+
+  func accepts(_ subscription: WebPushSubscription) async -> Bool {
+    await addresses.allow(subscription.endpoint.host)
+  }
+
+  private func makeSender(for endpoint: WebPushEndpoint) -> RouteSender {
+    let origin = Origin(host: endpoint.host, port: endpoint.port)
+    let host = WebPushHost(shares: shares, addresses: addresses)
+    let sender = Sender(
+      provider: .webPush, origin: origin,
+      transport: factory.network.transport(
+        to: ProviderPeer(provider: .webPush, origin: origin, webPush: host)),
+      authority: .tokens(
+        factory.tokens(.webPush, VAPIDToken.limits) { [webPush, now = factory.now] in
+          VAPIDToken.make(for: endpoint.origin, by: webPush, now: now())
+        }),
+      neverResolves: addresses.neverResolves(endpoint.host), now: factory.now)
+    return RouteSender(
+      Route(provider: .webPush, credential: endpoint.authority, target: ""), sender, factory.metrics,
+      host: host)
+  }
+
+  /// The sender for a push, and the transports to close: those of hosts that were removed for it, and
+  /// after ``close()`` its own. Nil for other providers' pushes.
+  func routeSender(for push: Push) -> (sender: RouteSender, retired: [any Transport])? {
+    guard case .webPush(let message) = push else { return nil }
+    let endpoint = message.subscription.endpoint
+    return state.withLock { state in
       state.uses += 1
       if let sender = state.hosts[endpoint.authority]?.sender {
         state.hosts[endpoint.authority]?.lastUsed = state.uses
         return (sender, [])
       }
       var retired = state.hosts.count >= capacity ? state.makeRoom() : []
-      let sender = factory.routeSender(for: endpoint, webPush)
+      let sender = makeSender(for: endpoint)
       if state.isClosed {
         sender.transport.close()
         retired.append(sender.transport)

@@ -39,25 +39,37 @@ package struct WebPushMessage: Sendable, Codable {
   }
 }
 
-extension ProviderRequest {
-  static func webPush(
-    _ message: WebPushMessage, to origin: Origin, _ authorization: String
+extension WebPushMessage: ProviderMessage {
+  var push: Push { .webPush(self) }
+  /// By its topic.
+  var isRecognizedAgain: Bool { collapseID != nil }
+  var payloadBytes: Int { body.readableBytes }
+  var tokenHash: Int? { subscription.endpoint.url.hashValue }
+  var unservedRoute: Route {
+    Route(provider: .webPush, credential: subscription.endpoint.authority, target: "")
+  }
+  var fits: Bool { payloadBytes <= Self.maximumBody }
+
+  func expiration(from start: Date) -> Date? { timeToLive.map { start + TimeInterval($0) } }
+  mutating func wait(_ seconds: TimeInterval) { timeToLive = Self.rest(of: timeToLive, after: seconds) }
+  func name(of registration: Int64) -> Push.DeviceName? { .token(subscription.token) }
+
+  func request(
+    from sender: Sender, target: String, _ authorization: String
   ) throws(Sender.Unsendable) -> ProviderRequest {
-    guard message.body.readableBytes <= WebPushMessage.maximumBody else {
-      throw .init(outcome: .rejected(.payloadTooLarge))
-    }
+    guard fits else { throw .init(outcome: .rejected(.payloadTooLarge)) }
     // RFC 8030 requires a TTL. Four weeks is FCM's default.
-    let timeToLive = max(0, message.timeToLive ?? 28 * 86_400)
+    let timeToLive = max(0, self.timeToLive ?? 28 * 86_400)
     var headers: HPACKHeaders = [
-      ":method": "POST", ":scheme": "https", ":authority": origin.authority,
-      ":path": message.subscription.endpoint.path, "authorization": authorization,
+      ":method": "POST", ":scheme": "https", ":authority": sender.origin.authority,
+      ":path": subscription.endpoint.path, "authorization": authorization,
       "content-encoding": "aes128gcm", "content-type": "application/octet-stream", "ttl": "\(timeToLive)",
-      "urgency": message.urgency.rawValue,
+      "urgency": urgency.rawValue,
     ]
-    if let collapseID = message.collapseID {
+    if let collapseID {
       // 32 characters of base64url (RFC 8030 section 5.4). Keyed, so that the push service cannot find out
       // the id by guessing.
-      let key = SymmetricKey(data: message.subscription.secret)
+      let key = SymmetricKey(data: subscription.secret)
       let code = HMAC<SHA256>.authenticationCode(for: Data(collapseID.utf8), using: key)
       headers.add(name: "topic", value: Base64URL.encode(Array(code).prefix(24)))
     }
@@ -65,7 +77,7 @@ extension ProviderRequest {
     // service would refuse the empty body.
     return ProviderRequest(
       headers: headers,
-      body: (try? WebPushEncryption.encrypt(message.body, for: message.subscription)) ?? ByteBuffer())
+      body: (try? WebPushEncryption.encrypt(body, for: subscription)) ?? ByteBuffer())
   }
 }
 

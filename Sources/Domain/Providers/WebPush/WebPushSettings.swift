@@ -84,3 +84,25 @@ extension SettingShape<[String]> {
     ) { WebPushSettings.host($0) }
   }
 }
+
+extension PushProviders.Configuration {
+  package struct WebPush: Sendable {
+    /// The key pair that subscriptions are bound to.
+    package var key: VAPIDKey
+    /// `sub` of VAPID tokens: a `mailto:` or `https:` URL.
+    package var contact: String
+    /// Push services that may have private addresses, in lower case.
+    package var privateHosts: Set<String>
+    /// Limit of connections to push services. A quarter of them may go to hosts that do not answer.
+    package var connections: Int
+
+    package init(
+      key: VAPIDKey, contact: String, privateHosts: Set<String> = [], connections: Int = 1000
+    ) {
+      self.key = key
+      self.contact = contact
+      self.privateHosts = privateHosts
+      self.connections = connections
+    }
+  }
+}

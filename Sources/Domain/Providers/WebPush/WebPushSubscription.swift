@@ -66,7 +66,7 @@ package struct WebPushSubscription: Sendable, Hashable {
   package func hash(into hasher: inout Hasher) { hasher.combine(endpoint) }
 
   /// Whether a push token is meant to be a subscription.
-  package static func isToken(_ text: String) -> Bool { text.utf8.starts(with: tokenPrefix.utf8) }
+  static func isToken(_ text: String) -> Bool { text.utf8.starts(with: tokenPrefix.utf8) }
 
   /// The subscription as a push token, in the spelling in which it was received, because others refer to it
   /// by that.

@@ -254,7 +254,7 @@ extension Dashboard {
   private func providerKeys(_ recent: Recent?) -> PageTable {
     let credentials = sources.keyFolder.current.credentials
     var table = PageTable(.text("Provider key"), .number("Accepted 24 h"), otherwise: "No key of a provider.")
-    for name in credentials.apns.map({ "apns:\($0.name)" }) + credentials.fcm.map({ "fcm:\($0.name)" }) {
+    for name in credentials.all.map(\.route) {
       let routes = recent?.report.routes.filter { $0.route.hasPrefix("\(name) ") }
       table.add(PageText(name), .number(routes.map { $0.map(\.total.accepted).reduce(0, +) }))
     }

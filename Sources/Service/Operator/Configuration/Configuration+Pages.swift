@@ -1,4 +1,5 @@
 import Basics
+import Providers
 import SQL
 
 extension Configuration {
@@ -59,7 +60,7 @@ extension Configuration {
         section = setting.section
         text += """
 
-          ## \(titles[String(section)] ?? "`\(section)`")
+          ## \(title(of: String(section)))
 
           | key | default | value | meaning |
           |---|---|---|---|
@@ -71,11 +72,15 @@ extension Configuration {
     return String(text.dropLast())
   }
 
-  /// The titles of the sections.
+  private static func title(of section: String) -> String {
+    titles[section] ?? Route.Provider(rawValue: section)?.definition.credential?.owner ?? "`\(section)`"
+  }
+
+  /// The titles of the sections that have no credential's owner as title.
   private static let titles = [
     "http": "Public listener", "operator": "Operator", "admin": "Operator's listener", "database": "Database",
-    "keys": "Keys", "bouncer": "Bouncer for chat servers", "apns": "Apple", "fcm": "Google",
-    "providers": "All push services", "webpush": "Web Push", "delivery": "Delivery",
+    "keys": "Keys", "bouncer": "Bouncer for chat servers", "providers": "All push services",
+    "webpush": "Web Push", "delivery": "Delivery",
     "retention": "What is forgotten when",
     "backend": "Backend API", "server": "Built-in chat-server side", "nextcloud": "Nextcloud", "log": "Log",
   ]

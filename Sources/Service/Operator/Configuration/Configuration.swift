@@ -60,6 +60,18 @@ package final class Configuration: Sendable {
 }
 
 extension Configuration {
+  /// Where the providers are, if not where they usually are.
+  var endpoints: [Route.Provider: URL?] {
+    Dictionary(
+      uniqueKeysWithValues: Route.Provider.allCases.map { provider in
+        switch provider {
+        case .apns: (provider, apns.endpoint)
+        case .fcm: (provider, fcm.endpoint)
+        case .webPush, .upstream: (provider, nil)
+        }
+      })
+  }
+
   /// The routes that need no credential, as their names are shown.
   package var routesElsewhere: [String] {
     upstream.authority.map { ["\(Route.Provider.elsewhere):\($0)"] } ?? []

@@ -13,10 +13,6 @@ internal import Sealing
 extension Doctor {
   /// Longer than a connection or a sign-in may take, whose failure then says why.
   private static let timeout = Duration.seconds(15)
-  /// A well-formed token, so that Apple checks the signing key whether it looks at the key or at the token
-  /// first.
-  private static let deviceToken = String(repeating: "0", count: 64)
-
   /// Sends a push to a token that cannot exist, with every credential and topic. A provider that works
   /// refuses the token and nothing else. What has one cause is one finding.
   ///
@@ -32,44 +28,25 @@ extension Doctor {
           "providers", "not asked: fix this first: \(faults.joined(separator: ", "))")
       ]
     }
-    guard !credentials.apns.isEmpty || !credentials.fcm.isEmpty || configuration.webPush.isEnabled else {
-      let directory = configuration.keys.directory
+    let directory = configuration.keys.directory
+    let types = Credentials.types
+    guard !credentials.all.isEmpty || configuration.webPush.isEnabled else {
+      let folders = types.map { "\(directory)/\($0.provider.rawValue)" }.joined(separator: " or ")
+      let files = types.map { "your \($0.owner) \($0.noun)" }.joined(separator: " or ")
       return [
         .bad(
-          "providers", "no credential in \(directory)/apns or \(directory)/fcm: nothing can be delivered",
-          advice: "put your Apple key or your Google service account there; \(directory)/README.md says how")
+          "providers", "no credential in \(folders): nothing can be delivered",
+          advice: "put \(files) there; \(directory)/README.md says how")
       ]
     }
     return await withTaskGroup(of: Trial.self) { tasks in
-      // Each credential is used on its own: another one of the same app is of the other environment.
-      for credential in credentials.apns {
-        for topic in credential.topics where !topic.hasSuffix(".voip") {
-          let push = Push.apns(
-            APNsNotification(
-              token: Self.deviceToken, topic: topic,
-              payload: ByteBuffer(string: #"{"aps":{"content-available":1}}"#),
-              pushType: .background, priority: 5, expiration: Date(timeIntervalSince1970: 0)))
-          tasks.addTask {
-            await trial(
-              "apns:\(credential.name)", topic, push, Credentials(apns: [credential]), credential.environment)
-          }
-        }
+      for credential in credentials.all {
+        for trial in credential.trials { tasks.addTask { await self.trial(trial, of: credential) } }
       }
-      for credential in credentials.fcm {
-        let push = Push.fcm(
-          FCMMessage(token: "doctor", project: credential.projectID, data: [:], isOnlyValidated: true))
-        tasks.addTask {
-          await trial("fcm:\(credential.name)", credential.projectID, push, Credentials(fcm: [credential]))
-        }
+      var findings = types.filter { credentials[$0.provider].isEmpty }.map {
+        Finding.skipped($0.provider.rawValue, "no \($0.noun) in \(directory)/\($0.provider.rawValue)")
       }
-      var findings: [Finding] = []
-      if credentials.apns.isEmpty {
-        findings.append(.skipped("apns", "no key in \(configuration.keys.directory)/apns"))
-      }
-      if credentials.fcm.isEmpty {
-        findings.append(.skipped("fcm", "no service account in \(configuration.keys.directory)/fcm"))
-      }
-      if configuration.isDelivering, credentials.apns.isEmpty, credentials.fcm.isEmpty {
+      if configuration.isDelivering, credentials.all.isEmpty {
         let shortage = KeyFolder.Shortage.storeCredential
         findings.append(.warning("providers", shortage.problem, advice: shortage.advice))
       }
@@ -93,21 +70,21 @@ extension Doctor {
     var keyExchange: KeyExchange?
   }
 
-  private func trial(
-    _ check: String, _ target: String, _ push: Push, _ credentials: Credentials,
-    _ environment: APNsCredential.Environment? = nil
-  ) async -> Trial {
+  /// Each credential is used on its own: another one of the same app may be of another environment.
+  private func trial(_ trial: CredentialTrial, of credential: any ProviderCredential) async -> Trial {
+    let provider = trial.push.provider
     do {
       let providers = try PushProviders(configuration: .init(configuration))
-      providers.use(credentials)
-      let outcome = await providers.sendOnce(push, deadline: .now + Self.timeout)
-      let keyExchange = providers.keyExchange(push.provider)
+      providers.use(Credentials([credential]))
+      let outcome = await providers.sendOnce(trial.push, deadline: .now + Self.timeout)
+      let keyExchange = providers.keyExchange(provider)
       await providers.shutdown(within: .zero)
       return Trial(
-        provider: push.provider, check: check, target: target, result: .success(outcome),
-        environment: environment, keyExchange: keyExchange)
+        provider: provider, check: credential.route, target: trial.target, result: .success(outcome),
+        environment: trial.environment, keyExchange: keyExchange)
     } catch {
-      return Trial(provider: push.provider, check: check, target: target, result: .failure(Fault(error)))
+      return Trial(
+        provider: provider, check: credential.route, target: trial.target, result: .failure(Fault(error)))
     }
   }
 
@@ -217,8 +194,8 @@ extension PushProviders.Configuration {
   /// The providers' addresses, from the configuration.
   package init(_ configuration: Configuration) {
     self.init(
-      apnsEndpoint: configuration.apns.endpoint, fcmEndpoint: configuration.fcm.endpoint,
-      caFile: configuration.providers.caFile, proxy: configuration.providers.proxy)
+      endpoints: configuration.endpoints, caFile: configuration.providers.caFile,
+      proxy: configuration.providers.proxy)
   }
 }
 

@@ -66,26 +66,17 @@ extension Doctor {
 }
 
 extension Credentials {
-  fileprivate var topics: [String] { apns.flatMap(\.topics) }
-
-  /// Whether some service account is the default one.
-  fileprivate var hasDefaultProject: Bool {
-    guard let defaultProject else { return !fcm.isEmpty }
-    return fcm.contains { $0.projectID == defaultProject }
-  }
-
   /// - Parameter environment: of APNs; nil for either.
   fileprivate func serves(
     _ count: RegistrationTargets.Count, in environment: APNsCredential.Environment?
   ) -> Bool {
-    guard count.provider == .apns else { return fcm.contains { $0.projectID == count.target } }
-    let topics = apns.filter { environment == nil || $0.environment == environment }.flatMap(\.topics)
-    return topics.contains(count.target) || count.isPushKit && topics.contains("\(count.target).voip")
+    self[count.provider].contains { $0.serves(count.target, isPushKit: count.isPushKit, in: environment) }
   }
 
   /// A topic or project that differs only by upper and lower case.
   fileprivate func alike(_ count: RegistrationTargets.Count) -> String? {
-    let known = count.provider == .apns ? topics : fcm.map(\.projectID)
-    return known.first { $0 != count.target && $0.lowercased() == count.target.lowercased() }
+    self[count.provider].flatMap(\.targets).first {
+      $0 != count.target && $0.lowercased() == count.target.lowercased()
+    }
   }
 }

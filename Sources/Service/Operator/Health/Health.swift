@@ -71,7 +71,7 @@ package struct Health: Sendable {
     }
   }
 
-  /// A route to Apple or Google, with the number of notifications that wait for it.
+  /// A route, with the number of notifications that wait for it.
   struct RouteHealth: Sendable {
     let route: Route
     let state: PushProviders.RouteState

@@ -69,7 +69,7 @@ package struct PushServices: Sendable {
         Service(route: $0.route, state: $0.state, triedAt: $0.triedAt, hasAnswered: $0.hasAnswered)
       },
       waiting: outbox.counts(of: .webPush),
-      held: held.filter { $0.route.provider == .webPush }.map(\.held).reduce(0, +), own: own, now: now)
+      held: held.filter(\.route.isOfHost).map(\.held).reduce(0, +), own: own, now: now)
   }
 
   /// - Parameter waiting: the number of waiting notifications, by push service.

@@ -128,7 +128,7 @@ extension Readiness {
   ///
   /// - Parameter isElsewhere: whether there is one without a credential.
   func credentialCheck(_ credentials: Credentials, isElsewhere: Bool) -> [Health.Check] {
-    guard isDelivering, !isElsewhere, credentials.apns.isEmpty, credentials.fcm.isEmpty else { return [] }
+    guard isDelivering, !isElsewhere, credentials.all.isEmpty else { return [] }
     let shortage = KeyFolder.Shortage.credential
     return [
       .init(

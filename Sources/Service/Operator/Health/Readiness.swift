@@ -99,8 +99,7 @@ package final class Readiness: Sendable {
         .init(
           name: "service", status: .unavailable, state: "draining", summary: "it is shutting down"))
     }
-    checks += credentials.apns.map { check(.apns, $0.name, routes) }
-    checks += credentials.fcm.map { check(.fcm, $0.name, routes) }
+    checks += credentials.all.map { check(type(of: $0).provider, $0.name, routes) }
     checks += routes.filter { $0.route.provider == .elsewhere }.map {
       check(.elsewhere, $0.route.credential, routes)
     }

@@ -2,6 +2,7 @@ internal import Basics
 package import Foundation
 internal import HTTP
 internal import Platform
+internal import Providers
 internal import Registrations
 internal import SQL
 package import Sealing

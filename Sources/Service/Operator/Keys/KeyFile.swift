@@ -8,8 +8,7 @@ internal import Sealing
 struct KeyFile: Sendable, Equatable {
   enum Content: Sendable {
     case bouncer(BouncerKeyring.Entry)
-    case apns(APNsCredential)
-    case fcm(FCMCredential)
+    case credential(any ProviderCredential)
   }
 
   /// `apns/production.json`
@@ -20,10 +19,11 @@ struct KeyFile: Sendable, Equatable {
 
   /// Larger files are not read.
   static let maximumBytes = 1 << 20
-  static let folders = ["apns", "bouncer", "fcm"]
+  static let folders = (Credentials.types.map { $0.provider.rawValue } + ["bouncer"]).sorted()
+  private static let endings = [".json"] + Credentials.types.compactMap { $0.keyFile?.ending }
 
   struct Listing: Sendable, Equatable {
-    /// All relevant files, by name: the JSON files of the three folders, and Apple's `.p8` keys.
+    /// All relevant files, by name: the JSON files of the folders, and the keys beside them.
     var files: [KeyFile] = []
     /// What has the name of a key file and is no file, by name.
     var unusable: [String: FileObstacle] = [:]
@@ -45,7 +45,7 @@ struct KeyFile: Sendable, Equatable {
         listing.closed[folder] = FileObstacle.listing(path) ?? FileObstacle(EIO)
         continue
       }
-      for name in names.sorted() where name.hasSuffix(".json") || name.hasSuffix(".p8") {
+      for name in names.sorted() where endings.contains(where: name.hasSuffix) {
         let url = root.appending(path: "\(folder)/\(name)")
         guard !name.hasPrefix(".") else { continue }
         let file = "\(folder)/\(name)"
@@ -77,15 +77,13 @@ struct KeyFile: Sendable, Equatable {
         "has a text with NUL, or with combining marks without end", advice: "put the right file there")
     }
     let stem = url.deletingPathExtension().lastPathComponent
-    switch name.prefix(while: { $0 != "/" }) {
-    case "apns":
-      return .apns(try APNsCredential(name: stem, json: data, directory: url.deletingLastPathComponent()))
-    case "fcm":
-      return .fcm(try FCMCredential(name: stem, json: data))
-    default:
-      let key = try BouncerKeyFiles.Key(data)
-      return .bouncer(.init(pair: key.pair, state: key.state))
+    let provider = Route.Provider(rawValue: String(name.prefix { $0 != "/" }))
+    if let credential = provider?.definition.credential {
+      return .credential(
+        try credential.init(name: stem, json: data, directory: url.deletingLastPathComponent()))
     }
+    let key = try BouncerKeyFiles.Key(data)
+    return .bouncer(.init(pair: key.pair, state: key.state))
   }
 }
 

@@ -67,11 +67,15 @@ extension KeyFolder {
         If there was one, put the folder back that keys.directory names; only for a new service, run push-bouncer keys \
         generate.
         """)
-    static let credential = Shortage(
-      problem: "there is no credential in Keys/apns and Keys/fcm: nothing can be delivered", advice: putOne)
+    static let credential = Shortage(problem: "\(none): nothing can be delivered", advice: putOne)
     static let storeCredential = Shortage(
-      problem: "there is no credential in Keys/apns and Keys/fcm: only Web Push can be delivered",
-      advice: "For phones with Apple's or Google's services: \(putOne)", isFault: false)
+      problem: "\(none): only Web Push can be delivered",
+      advice: "For phones with \(owners) services: \(putOne)",
+      isFault: false)
+    private static let none = """
+      there is no credential in \(Credentials.types.map { "Keys/\($0.provider.rawValue)" }.joined(separator: " and "))
+      """
+    private static let owners = Credentials.types.map { "\($0.owner)'s" }.joined(separator: " or ")
     private static let putOne =
       "Put one there, as the folder's README.md shows; it is reloaded within seconds."
   }
@@ -83,7 +87,7 @@ extension KeyFolder.Snapshot {
   /// - Parameter hasWebPush: whether Web Push is on.
   package func shortages(isDelivering: Bool, hasWebPush: Bool) -> [KeyFolder.Shortage] {
     let store: [KeyFolder.Shortage] =
-      isDelivering && credentials.apns.isEmpty && credentials.fcm.isEmpty
+      isDelivering && credentials.all.isEmpty
       ? [hasWebPush ? .storeCredential : .credential] : []
     return (bouncer.isEmpty ? [.bouncerKey] : []) + store
   }

@@ -97,16 +97,20 @@ package final class KeyFolder: Sendable {
     }
   }
 
-  /// Reports Apple keys without a JSON file that describes them. They would be ignored without any sign.
+  /// Reports keys without a JSON file that describes them. They would be ignored without any sign.
   private static func keysAlone(_ listing: KeyFile.Listing) -> [Problem] {
-    let apple = listing.files.map(\.name).filter { $0.hasPrefix("apns/") }
-    guard !(apple + listing.unusable.keys).contains(where: { $0.hasPrefix("apns/") && $0.hasSuffix(".json") })
-    else { return [] }
-    return apple.map {
-      Problem(
-        file: $0,
-        message:
-          "has no JSON file beside it with its key_id, team_id and topics; the folder's README.md shows one")
+    Credentials.types.flatMap { type -> [Problem] in
+      guard let key = type.keyFile else { return [] }
+      let folder = "\(type.provider.rawValue)/"
+      let files = listing.files.map(\.name).filter { $0.hasPrefix(folder) }
+      guard
+        !(files + listing.unusable.keys).contains(where: { $0.hasPrefix(folder) && $0.hasSuffix(".json") })
+      else { return [] }
+      return files.map {
+        Problem(
+          file: $0,
+          message: "has no JSON file beside it with its \(key.described); the folder's README.md shows one")
+      }
     }
   }
 
@@ -115,28 +119,12 @@ package final class KeyFolder: Sendable {
     for (_, content) in contents.sorted(by: { $0.key < $1.key }) {
       switch content {
       case .bouncer(let entry): entries.append(entry)
-      case .apns(let credential): snapshot.credentials.apns.append(credential)
-      case .fcm(let credential): snapshot.credentials.fcm.append(credential)
+      case .credential(let credential): snapshot.credentials.all.append(credential)
       }
     }
     snapshot.bouncer = BouncerKeyring(entries)
-    snapshot.problems += snapshot.credentials.removeClashes().map { clash in
-      Problem(
-        file: "apns/\(clash.other).json",
-        message: """
-          topics: \(clash.topic) is listed by \(clash.keeper).json, too, for the same environment \
-          (\(clash.environment.rawValue)): remove it from one of them; two files may list it only if one says \
-          "production" and the other "sandbox"
-          """)
-    }
-    let projects = snapshot.credentials.fcm
-    let standard = projects.first { $0.name == (defaultProject ?? "default") }
-    snapshot.credentials.defaultProject =
-      (standard ?? (projects.count == 1 ? projects.first : nil))?.projectID
-    if let defaultProject, standard == nil {
-      snapshot.problems.append(
-        Problem(file: "fcm/\(defaultProject).json", message: "is not there, but fcm.default_project names it")
-      )
+    snapshot.problems += snapshot.credentials.reconcile(defaultProject: defaultProject).map {
+      Problem(file: "\($0.rawValue)/\($1.credential).json", message: $1.problem)
     }
   }
 
@@ -173,20 +161,22 @@ package final class KeyFolder: Sendable {
     exposed(KeyFile.list(directory).files, in: directory)
   }
 
-  /// Files in the folders that are not read, by their relative paths: neither JSON files nor Apple keys that one names. Hidden
+  /// Files in the folders that are not read, by their relative paths: neither JSON files nor keys that one names. Hidden
   /// files are left out.
   static func unreadFiles(in directory: String) -> [String] {
     KeyFile.folders.flatMap { folder -> [String] in
       let path = "\(directory)/\(folder)"
       let names = ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
       let documents = names.filter { $0.hasSuffix(".json") }
-      let keys = (folder == "apns" ? documents : []).compactMap { name in
-        (try? PrivateFile.contents(of: "\(path)/\(name)", atMost: KeyFile.maximumBytes))
-          .flatMap { try? JSON.parse($0)["key_file"]?.string }
+      let key = Route.Provider(rawValue: folder)?.definition.credential?.keyFile
+      let keys = documents.compactMap { name in
+        guard let key else { return nil as String? }
+        return (try? PrivateFile.contents(of: "\(path)/\(name)", atMost: KeyFile.maximumBytes))
+          .flatMap { try? JSON.parse($0)[key.member]?.string }
       }
       return names.filter { name in
-        // A key of Apple's without any document is a problem already.
-        let isProblem = folder == "apns" && documents.isEmpty && name.hasSuffix(".p8")
+        // A key without any document is a problem already.
+        let isProblem = documents.isEmpty && key.map { name.hasSuffix($0.ending) } ?? false
         return !name.hasPrefix(".") && !name.hasSuffix(".json") && !keys.contains(name) && !isProblem
       }.map { "\(folder)/\($0)" }
     }

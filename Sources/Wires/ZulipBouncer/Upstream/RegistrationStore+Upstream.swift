@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Providers
 package import Registrations
 internal import SQL
 package import Sealing
@@ -73,13 +74,5 @@ extension RegistrationStore {
         (old: $0, new: try RegistrationReference(.e2ee, row))
       }
     }
-  }
-}
-
-extension PushToken {
-  /// The ids that a client may have given it: apps spell an APNs token in either case, and the id depends on that
-  /// (`Documentation/Protocols/Zulip.md` 8.2).
-  package var possibleIDs: Set<TokenID> {
-    Set((kind == .apns ? [text, text.lowercased(), text.uppercased()] : [text]).map { TokenID(token: $0) })
   }
 }

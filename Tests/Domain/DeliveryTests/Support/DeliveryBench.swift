@@ -57,7 +57,7 @@ final class DeliveryBench: Sendable {
     let now: @Sendable () -> Date = { [clock] in clock.now }
     providers = try PushProviders(
       configuration: .init(
-        apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
+        endpoints: [.apns: URL(string: simulator.apnsEndpoint), .fcm: URL(string: simulator.fcmEndpoint)],
         caFile: caFile.path,
         webPush: .init(key: VAPIDKey(), contact: "mailto:a@example.org", privateHosts: ["127.0.0.1"])),
       pool: .init(answerTimeout: .nanoseconds(Int64(answerTimeout / .nanoseconds(1)))), now: now)

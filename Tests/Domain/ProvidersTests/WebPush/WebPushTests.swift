@@ -343,8 +343,7 @@ struct WebPushTests {
     let hosts = try #require(providers.hosts)
     _ = hosts.close()
     // Nobody has closed its transport yet.
-    let endpoint = try WebPushPhone().subscription(service.endpoint).endpoint
-    let (sender, left) = hosts.routeSender(for: endpoint)
+    let (sender, left) = try #require(hosts.routeSender(for: push))
     #expect(left.count == 1)
     guard case .ended(let answer) = await sender.attempt(push, of: .nobody, deadline: .now + .seconds(30))
     else {

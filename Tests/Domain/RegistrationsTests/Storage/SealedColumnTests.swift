@@ -1,5 +1,6 @@
 import Delivery
 import Foundation
+import Providers
 import SQL
 import TestStore
 import TestSupport

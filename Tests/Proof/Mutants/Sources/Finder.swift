@@ -1,3 +1,4 @@
+import Providers
 import SwiftSyntax
 
 /// A place of a file and what may stand there instead.

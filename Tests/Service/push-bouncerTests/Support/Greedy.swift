@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import HTTP
 import NIOCore
 import NIOHTTP1
+import Providers
 import Sealing
 import Synchronization
 import TestSupport

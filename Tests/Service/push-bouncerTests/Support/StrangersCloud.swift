@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Crypto
 import HTTP
 import NIOHTTP1
+import Providers
 import Sealing
 
 @testable import Demo

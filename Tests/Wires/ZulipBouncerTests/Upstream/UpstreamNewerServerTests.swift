@@ -1,6 +1,7 @@
 import Foundation
 import HTTP
 import HTTPTypes
+import Providers
 import Registrations
 import SQL
 import Sealing

@@ -35,13 +35,14 @@ enum KeyFilesTarget: FuzzTarget {
     for file in files {
       do {
         switch try file.read() {
-        case .apns(let credential):
+        case .credential(let credential as APNsCredential):
           try check(credential.keyID.count == 10 && !credential.topics.isEmpty, "a key of Apple's is whole")
         case .bouncer(let entry):
           let pair = BouncerKeyPair(privateKey: entry.pair.privateKeyBase64)
           try check(pair?.publicKey == entry.pair.publicKey, "a pair belongs together")
-        case .fcm(let credential):
+        case .credential(let credential as FCMCredential):
           try check(credential.tokenURI.host() != nil, "a service account has an endpoint")
+        case .credential: try check(false, "a credential is of a known provider")
         case nil: try check(file.name.hasSuffix(".p8"), "every JSON file is read")
         }
       } catch let broken as BrokenProperty {

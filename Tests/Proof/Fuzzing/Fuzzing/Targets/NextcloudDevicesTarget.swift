@@ -1,3 +1,5 @@
+import Providers
+
 @testable import NextcloudProxy
 @testable import Sealing
 

@@ -1,4 +1,5 @@
 import Foundation
+import Providers
 
 @testable import HTTP
 @testable import Registrations

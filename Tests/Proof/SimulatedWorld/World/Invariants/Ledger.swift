@@ -1,4 +1,5 @@
 import Foundation
+import Providers
 import Sealing
 
 /// The promises made, the pushes that arrived and the log lines written, as the world saw them.

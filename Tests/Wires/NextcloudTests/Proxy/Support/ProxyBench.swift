@@ -81,7 +81,7 @@ final class ProxyBench: Sendable {
     try simulator.writeKeys(to: folder.appending(path: "Keys"))
     providers = try PushProviders(
       configuration: .init(
-        apnsEndpoint: URL(string: simulator.apnsEndpoint), fcmEndpoint: URL(string: simulator.fcmEndpoint),
+        endpoints: [.apns: URL(string: simulator.apnsEndpoint), .fcm: URL(string: simulator.fcmEndpoint)],
         caFile: folder.appending(path: "Keys/ca.pem").path), now: now)
     test = try await TestDatabase()
     database = test.database
