@@ -68,7 +68,7 @@ let modules: [Target] =
   folder(
     "Base",
     module("Basics", "CVersion", "NIOCore"),
-    module("Sealing", "CSodium", "Crypto", "CryptoExtras"),
+    module("Sealing", "Basics", "CSodium", "Crypto", "CryptoExtras"),
     module("SQL", "CPostgreSQL", "CSQLite", "Basics", "Crypto"),
     module(
       "HTTPClient", "Basics", "AsyncHTTPClient", "Logging", "Metrics", "NIOCore", "NIOExtras", "NIOHPACK",

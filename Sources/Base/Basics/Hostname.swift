@@ -104,7 +104,7 @@ extension Hostname {
   /// A name below `.invalid`, which nobody can have (RFC 6761), for a server whose own name belongs to
   /// another one; it contains the original name, for people.
   package static func substitute(for text: String, server: UUID) -> String {
-    let name = "\(server.uuidString.lowercased()).invalid"
+    let name = "\(server.hyphenated).invalid"
     guard let own = try? Self(text), let both = try? Self("\(own.host).\(name)") else { return name }
     return both.text
   }

@@ -26,12 +26,22 @@ package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral,
   }
 }
 
+extension UnsafeRawBufferPointer {
+  /// Compares with a buffer of the same length.
+  fileprivate func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+    guard let start = baseAddress, let otherStart = other.baseAddress else { return true }
+    return memcmp(start, otherStart, count) == 0
+  }
+}
+
 /// Comparisons by bytes for texts from outside, where `String`'s own can take quadratic time.
 extension String {
   package func hasSameBytes(as other: String) -> Bool {
     guard utf8.count == other.utf8.count else { return false }
     let isSame = utf8.withContiguousStorageIfAvailable { bytes in
-      other.utf8.withContiguousStorageIfAvailable { bytes.elementsEqual($0) }
+      other.utf8.withContiguousStorageIfAvailable { others in
+        UnsafeRawBufferPointer(bytes).hasSameBytes(as: UnsafeRawBufferPointer(others))
+      }
     }
     return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
   }
@@ -134,12 +144,19 @@ extension UUID {
   /// Parses 36 characters: hexadecimal digits in either case, with hyphens in their places.
   /// `UUID(uuidString:)` uses the C library, which also accepts `-A` and ` A` as numbers.
   package init?(hyphenated text: String) {
-    let hyphen = UInt8(ascii: "-")
-    let bytes = text.utf8
-    guard bytes.count == 36,
-      [8, 13, 18, 23].allSatisfy({ bytes[bytes.index(bytes.startIndex, offsetBy: $0)] == hyphen })
-    else { return nil }
-    self.init(digits: bytes.lazy.filter { $0 != hyphen })
+    var bits = UInt128(0)
+    var place = 0
+    for byte in text.utf8 {
+      if place == 8 || place == 13 || place == 18 || place == 23 {
+        guard byte == UInt8(ascii: "-") else { return nil }
+      } else {
+        guard let value = byte.hexadecimalValue, place < 36 else { return nil }
+        bits = bits << 4 | UInt128(value)
+      }
+      place += 1
+    }
+    guard place == 36 else { return nil }
+    self.init(bits: bits)
   }
 
   package init?(digits: some Sequence<UInt8>) {
@@ -151,6 +168,10 @@ extension UUID {
       count += 1
     }
     guard count == 32 else { return nil }
+    self.init(bits: bits)
+  }
+
+  private init(bits: UInt128) {
     self = withUnsafeBytes(of: bits.bigEndian) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
   }
 

@@ -1,3 +1,4 @@
+internal import Basics
 package import Foundation
 
 extension Row {
@@ -34,5 +35,5 @@ extension Date {
 
 extension UUID {
   /// The spelling in the database and in Zulip's protocol: lower case, with hyphens.
-  package var canonical: String { uuidString.lowercased() }
+  package var canonical: String { hyphenated }
 }

@@ -1,3 +1,4 @@
+internal import Basics
 internal import CSodium
 internal import Crypto
 internal import Foundation
@@ -86,7 +87,7 @@ package final class StorageKey: Sendable {
   }
 
   package func openText(_ sealed: [UInt8], at place: SealedPlace) -> String? {
-    open(sealed, at: place).flatMap { String(validating: $0, as: UTF8.self) }
+    open(sealed, at: place).flatMap { $0.withUnsafeBufferPointer(String.init(utf8:)) }
   }
 
   /// How many values did not open, by column.

@@ -1,3 +1,5 @@
+internal import Basics
+
 /// A recursive descent parser over bytes that are not copied.
 struct JSONParser {
   let bytes: UnsafeBufferPointer<UInt8>
@@ -181,24 +183,22 @@ struct JSONParser {
   }
 
   private mutating func string() throws(JSON.ParseError) -> String {
-    index += 1
-    let start = index
+    let start = index + 1
     // A string without escapes, the usual case, is copied in one piece.
-    while let byte = current {
-      if byte == UInt8(ascii: "\"") {
-        let text = try text(bytes[start..<index])
-        index += 1
-        return text
-      }
-      if byte == UInt8(ascii: "\\") { return try escapedString(from: start) }
-      guard byte >= 0x20 else { throw failure }
+    let end = bytes.firstEscapedInJSON(from: start)
+    index = end
+    switch current {
+    case UInt8(ascii: "\""):
+      let text = try text(UnsafeBufferPointer(rebasing: bytes[start..<end]))
       index += 1
+      return text
+    case UInt8(ascii: "\\"): return try escapedString(from: start)
+    default: throw failure
     }
-    throw failure
   }
 
-  private func text(_ bytes: some Collection<UInt8>) throws(JSON.ParseError) -> String {
-    guard let text = String(validating: bytes, as: UTF8.self) else { throw .encoding }
+  private func text(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSON.ParseError) -> String {
+    guard let text = String(utf8: bytes) else { throw .encoding }
     return text
   }
 
@@ -210,7 +210,8 @@ struct JSONParser {
       case UInt8(ascii: "\""):
         unescaped += bytes[start..<index]
         index += 1
-        return try text(unescaped)
+        guard let text = unescaped.withUnsafeBufferPointer(String.init(utf8:)) else { throw .encoding }
+        return text
       case UInt8(ascii: "\\"):
         unescaped += bytes[start..<index]
         index += 1

@@ -1,3 +1,4 @@
+import Basics
 import Crypto
 import Foundation
 import HTTPClient
@@ -27,7 +28,7 @@ extension APNsNotification {
     headers.add(name: "authorization", value: authorization)
     headers.add(name: "apns-topic", value: topic)
     headers.add(name: "apns-push-type", value: pushType.rawValue)
-    headers.add(name: "apns-id", value: id.uuidString.lowercased(), indexing: .nonIndexable)
+    headers.add(name: "apns-id", value: id.hyphenated, indexing: .nonIndexable)
     if let priority = priority.map({ priority in
       // Apple refuses 10 for what shows nothing.
       pushType == .background ? min(priority, 5) : priority

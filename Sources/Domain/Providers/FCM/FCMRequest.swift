@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import HTTPClient
 import NIOCore
@@ -25,70 +26,39 @@ extension FCMMessage {
     let size = data.reduce(token.utf8.count) {
       $0 + $1.key.utf8.count + $1.value.utf8.count + 6
     }
-    var body = ByteBuffer()
+    var body: [UInt8] = []
     body.reserveCapacity(size + 160)
-    body.writeStaticString(
-      Self.isInstallationID(token) ? #"{"message":{"fid":"# : #"{"message":{"token":"#)
-    body.writeJSON(token)
-    body.writeStaticString(#","data":"#)
-    body.writeJSON(data.lazy.map { ($0.key, $0.value) })
+    body += (Self.isInstallationID(token) ? #"{"message":{"fid":"# : #"{"message":{"token":"#).utf8
+    body.appendJSON(token)
+    body += #","data":"#.utf8
+    body.appendJSON(data.lazy.map { ($0.key, $0.value) })
     let android = [
       ("priority", priority?.rawValue), ("ttl", timeToLive.map { "\(max(0, $0))s" }),
       ("collapse_key", collapseKey),
     ].lazy.compactMap { name, value in value.map { (name, $0) } }
     if !android.isEmpty {
-      body.writeStaticString(#","android":"#)
-      body.writeJSON(android)
+      body += #","android":"#.utf8
+      body.appendJSON(android)
     }
-    body.writeStaticString("}")
+    body += "}".utf8
     // Left out unless true, which is FCM's default.
-    if isOnlyValidated { body.writeStaticString(#","validate_only":true"#) }
-    body.writeStaticString("}")
-    return body
+    if isOnlyValidated { body += #","validate_only":true"#.utf8 }
+    body += "}".utf8
+    return ByteBuffer(bytes: body)
   }
 }
 
-extension ByteBuffer {
+extension [UInt8] {
   /// Appends an object whose members are strings.
-  mutating func writeJSON(_ members: some Sequence<(String, String)>) {
+  fileprivate mutating func appendJSON(_ members: some Sequence<(String, String)>) {
     var separator = UInt8(ascii: "{")
     for (name, value) in members {
-      writeInteger(separator)
+      append(separator)
       separator = UInt8(ascii: ",")
-      writeJSON(name)
-      writeInteger(UInt8(ascii: ":"))
-      writeJSON(value)
+      appendJSON(name)
+      append(UInt8(ascii: ":"))
+      appendJSON(value)
     }
-    writeStaticString(separator == UInt8(ascii: "{") ? "{}" : "}")
-  }
-
-  /// Appends a JSON string (RFC 8259 section 7), quoted and escaped.
-  mutating func writeJSON(_ string: String) {
-    var string = string
-    string.withUTF8 { bytes in
-      writeInteger(UInt8(ascii: "\""))
-      var plain = bytes[...]
-      while let index = plain.firstIndex(where: Self.isEscaped) {
-        writeBytes(plain[..<index])
-        writeEscaped(plain[index])
-        plain = plain[(index + 1)...]
-      }
-      writeBytes(plain)
-      writeInteger(UInt8(ascii: "\""))
-    }
-  }
-
-  private static func isEscaped(_ byte: UInt8) -> Bool {
-    byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
-  }
-
-  private mutating func writeEscaped(_ byte: UInt8) {
-    guard byte < 0x20 else {
-      writeBytes([UInt8(ascii: "\\"), byte])
-      return
-    }
-    let digits: StaticString = "0123456789abcdef"
-    writeStaticString(byte < 0x10 ? "\\u000" : "\\u001")
-    writeInteger(digits.utf8Start[Int(byte & 0xf)])
+    self += (separator == UInt8(ascii: "{") ? "{}" : "}").utf8
   }
 }

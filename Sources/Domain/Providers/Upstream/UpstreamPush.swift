@@ -1,3 +1,4 @@
+import Basics
 package import Foundation
 internal import HTTPClient
 package import NIOCore
@@ -95,30 +96,30 @@ package struct UpstreamPush: Sendable, Codable {
 
   /// The call that sends the notifications.
   var request: UpstreamCall {
-    var body = ByteBuffer()
+    var body: [UInt8] = []
     switch call {
     case .encrypted(let realm, let more):
-      body.writeString(#"{"realm_uuid":"\#(realm.uuidString.lowercased())","push_requests":["#)
+      body += #"{"realm_uuid":"\#(realm.hyphenated)","push_requests":["#.utf8
       for (index, item) in items.enumerated() {
-        if index > 0 { body.writeStaticString(",") }
-        if let item = item.body { body.writeImmutableBuffer(item) }
+        if index > 0 { body += ",".utf8 }
+        if let item = item.body { body += item.readableBytesView }
       }
-      body.writeStaticString("]")
+      body += "]".utf8
       // The other object without its first brace.
-      if let more { body.writeString(",\(more.dropFirst())") } else { body.writeStaticString("}") }
-      return UpstreamCall("push/e2ee/notify", json: body)
+      if let more { body += ",\(more.dropFirst())".utf8 } else { body += "}".utf8 }
+      return UpstreamCall("push/e2ee/notify", json: ByteBuffer(bytes: body))
     case .legacy:
       for (isAPNs, list) in [(true, #"{"apple_devices":["#), (false, #"],"android_devices":["#)] {
-        body.writeString(list)
+        body += list.utf8
         for (index, item) in items.filter({ $0.isAPNs == isAPNs }).enumerated() {
-          if index > 0 { body.writeStaticString(",") }
-          body.writeJSON(item.name)
+          if index > 0 { body += ",".utf8 }
+          body.appendJSON(item.name)
         }
       }
-      body.writeStaticString("],")
+      body += "],".utf8
       // The rest of the object, without its brace.
-      if let rest = notification { body.writeBytes(rest.readableBytesView.dropFirst()) }
-      return UpstreamCall("push/notify", json: body)
+      if let rest = notification { body += rest.readableBytesView.dropFirst() }
+      return UpstreamCall("push/notify", json: ByteBuffer(bytes: body))
     }
   }
 }
