@@ -210,9 +210,9 @@ extension RegistrationStore {
         result.elsewhere[tokenID] = try RegistrationReference(.e2ee, row)
         continue
       }
-      let registration = try registration(row, .e2ee, at: Self.place(realm: realm, tokenID))
-      if let registration, registration.token.id == tokenID {
-        result.found.append(registration)
+      // Only the token with this id was ever sealed for this place.
+      if let registration = try registration(row, .e2ee, at: Self.place(realm: realm, tokenID)) {
+        result.found[tokenID] = registration
       } else {
         result.unreadable.insert(tokenID)
       }
@@ -223,7 +223,7 @@ extension RegistrationStore {
   /// The live registrations of some token ids.
   package struct Lookup: Sendable {
     /// Registrations whose notifications are sent from here.
-    package var found: [Registration] = []
+    package var found: [TokenID: Registration] = [:]
     /// Registrations that live elsewhere, where alone their tokens can be read.
     package var elsewhere: [TokenID: RegistrationReference] = [:]
     /// The ids among ``elsewhere`` that may not be registered there yet.

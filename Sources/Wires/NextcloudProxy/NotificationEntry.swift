@@ -78,7 +78,7 @@ final class NotificationEntry: Sendable {
     }
   }
 
-  private static let members: Set<Name> = [
+  private static let members: [Name] = [
     "deviceIdentifier", "pushTokenHash", "subject", "signature", "priority", "type",
   ]
 

@@ -123,7 +123,7 @@ extension AnalyticsUpload.Count {
   /// Maximum size in bytes. Zulip's have 16 characters at most.
   private static let longestSubgroup = 255
 
-  private static let members: Set<Name> = [
+  private static let members: [Name] = [
     "id", "realm", "property", "subgroup", "end_time", "value",
   ]
 }
@@ -174,13 +174,13 @@ extension AnalyticsUpload.AuditEvent {
 
   /// Maximum size in bytes. What Zulip's servers report are a few numbers.
   private static let longestExtraData = 2048
-  private static let members: Set<Name> = [
+  private static let members: [Name] = [
     "id", "realm", "event_type", "event_time", "backfilled", "extra_data",
   ]
 }
 
 extension RealmDescription {
-  private static let members: Set<Name> = [
+  private static let members: [Name] = [
     "id", "host", "url", "name", "org_type", "date_created", "deactivated", "is_system_bot_realm",
     "authentication_methods", "uuid", "uuid_owner_secret",
   ]

@@ -169,6 +169,8 @@ package final class NotificationPace: Sendable {
       throw .unavailable(
         "Too many notifications are waiting already", retryAfter: max(1, Int(booking.excess.rounded(.up))))
     }
+    // None is postponed if the last is not.
+    guard booking.time(of: deliveries.count - 1) != nil else { return deliveries }
     return deliveries.enumerated().map { index, delivery in
       guard let time = booking.time(of: index) else { return delivery }
       var delivery = delivery

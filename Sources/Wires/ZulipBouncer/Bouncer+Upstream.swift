@@ -48,7 +48,7 @@ extension Bouncer {
     _ lookup: inout RegistrationStore.Lookup
   ) async throws {
     guard try await upstream(for: server) != nil else { return }
-    let known = Set(lookup.found.map(\.token.id)).union(lookup.elsewhere.keys).union(lookup.unreadable)
+    let known = Set(lookup.found.keys).union(lookup.elsewhere.keys).union(lookup.unreadable)
     let unknown = Set(items.map(\.tokenID)).subtracting(known)
     guard !unknown.isEmpty else { return }
     try pace.admitUnknown(unknown.count, of: server.id)

@@ -44,8 +44,6 @@ struct NotifyBatch {
     _ notification: NotifyRequest, _ lookup: RegistrationStore.Lookup, realm: UUID, of owner: Owner,
     logger: Logger
   ) {
-    let byID = Dictionary(
-      lookup.found.map { ($0.token.id, $0) }, uniquingKeysWith: { first, _ in first })
     mayBeTest = notification.items.allSatisfy(\.mayBeTest)
     var seen: Set<TokenID> = []
     var faults = notification.faults
@@ -62,7 +60,7 @@ struct NotifyBatch {
           push = try item.passedOn(
             for: registration, realm, with: notification.more, isNew: lookup.new.contains(item.tokenID))
           reference = registration
-        } else if let registration = byID[item.tokenID], registration.token.kind == item.kind {
+        } else if let registration = lookup.found[item.tokenID], registration.token.kind == item.kind {
           guard let local = try item.push(for: registration) else {
             logger.error(
               "registration without app id", metadata: ["token": "\(registration.token.fingerprint)"])

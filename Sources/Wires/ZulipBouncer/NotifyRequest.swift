@@ -34,9 +34,8 @@ package struct NotifyRequest: Sendable {
   /// - Parameter keepingSources: whether items may have to be passed on as they came.
   init(_ body: Field, keepingSources: Bool = false) throws(APIError) {
     items = []
-    let known: Set<Name> = ["realm_uuid", "push_requests"]
-    additions.addMembers(of: body.value, except: known)
-    let others = keepingSources ? Additions.members(of: body.value, except: known) : [:]
+    additions.addMembers(of: body.value, except: Known.request)
+    let others = keepingSources ? Additions.members(of: body.value, except: Known.request) : [:]
     if !others.members.isEmpty { more = JSON.object(others).text }
     let elements = try body["push_requests"].elements()
     guard elements.count <= Self.mostItems else {
@@ -50,6 +49,14 @@ package struct NotifyRequest: Sendable {
       }
     }
     if items.isEmpty, let error = faults.first { throw error }
+  }
+
+  /// The names of the members that are known, made once.
+  fileprivate enum Known {
+    static let request: [Name] = ["realm_uuid", "push_requests"]
+    static let item: [Name] = ["token_id", "http_headers", "fcm_priority", "payload"]
+    static let headers: [Name] = ["apns_priority", "apns_push_type"]
+    static let payload: [Name] = ["push_key_id", "encrypted_data", "aps"]
   }
 
   /// Bytes of memory that it takes, about.
@@ -115,10 +122,10 @@ extension NotifyRequest.Item {
     let payload = field["payload"]
     additions.addMembers(
       of: field.value, at: "push_requests[]",
-      except: ["token_id", "http_headers", "fcm_priority", "payload"])
+      except: NotifyRequest.Known.item)
     additions.addMembers(
       of: payload.value, at: "push_requests[].payload",
-      except: ["push_key_id", "encrypted_data", "aps"])
+      except: NotifyRequest.Known.payload)
     let (id, keyID, data, shape): (TokenID, Int64, String, Shape)
     do throws(APIError) {
       guard let known = TokenID(base64: try field["token_id"].string()) else {
@@ -130,7 +137,7 @@ extension NotifyRequest.Item {
       if let headers = field["http_headers"].present {
         additions.addMembers(
           of: headers.value, at: "push_requests[].http_headers",
-          except: ["apns_priority", "apns_push_type"])
+          except: NotifyRequest.Known.headers)
         let type: APNsNotification.PushType = try headers["apns_push_type"].choice(
           or: .alert, &additions)
         apns = (type, try Self.priority(headers["apns_priority"], of: type, &additions))

@@ -70,7 +70,7 @@ extension ZulipBouncerRoutes {
     ]
     let user = try names.user()
     context.notes.record(realm: names.realm)
-    let known: Set<Name> = [
+    let known: [Name] = [
       "user_id", "user_uuid", "realm_uuid", "gcm_payload", "apns_payload", "gcm_options", "android_devices",
       "apple_devices",
     ]
@@ -106,7 +106,7 @@ extension ZulipBouncerRoutes {
     let names = try LegacyNames(body)
     let user = try names.user()
     let payload = try body["base_payload"].members()
-    let known: Set<Name> = ["token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload"]
+    let known: [Name] = ["token", "token_kind", "user_id", "user_uuid", "realm_uuid", "base_payload"]
     var additions = Additions()
     additions.addMembers(of: body.value, except: known)
     context.notes.record(additions)

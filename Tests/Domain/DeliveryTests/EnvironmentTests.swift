@@ -39,7 +39,7 @@ import Testing
   private func found(_ device: DeliveryBench.Device) async throws -> Registration? {
     try await bench.registrations.lookup(
       realm: bench.realm, tokenIDs: [PushToken(device.token, kind: .apns).id]
-    ).found.first
+    ).found.values.first
   }
 
   /// A notification as a wire makes it, for the environment that is known.

@@ -24,7 +24,8 @@ import Testing
       try await bench.register(token)
       bench.simulator.setToken(token.text, TokenRule(status: 404, times: times))
     }
-    let found = try await bench.registrations.lookup(realm: bench.realm, tokenIDs: tokens.map(\.id)).found
+    let found = try await bench.registrations.lookup(realm: bench.realm, tokenIDs: tokens.map(\.id))
+      .found.values.sorted { $0.reference.id < $1.reference.id }
     return found.map { .init(kind: .fcm, token: $0.token.text, registration: $0.reference) }
   }
 

@@ -24,6 +24,7 @@ import Testing
     let tokens = try endpoints.map { try PushToken(phone.token(at: $0), kind: .fcm) }
     for token in tokens { try await bench.register(token) }
     let found = try await bench.registrations.lookup(realm: bench.realm, tokenIDs: tokens.map(\.id)).found
+      .values
     return try tokens.map { token in
       let registration = try #require(found.first { $0.token == token })
       let message = WebPushMessage(

@@ -57,7 +57,7 @@ struct RealmTakeoverTests {
       #expect(
         try await RemoteRealms(database: store.database).find(uuid: realm.uuid, server: owner.id)
           == .anothersRealm)
-      let found = try await store.registrations.lookup(realm: row.id, tokenIDs: [token.id]).found
+      let found = try await store.registrations.lookup(realm: row.id, tokenIDs: [token.id]).found.values
       #expect(found.map(\.token) == (isKept ? [token] : []))
       for server in [owner, other] {
         let legacy = try await store.registrations.recipients(of: user, server: server.id, realm: nil)

@@ -34,7 +34,8 @@ private struct Stage {
   }
 
   func found(_ tokens: PushToken...) async throws -> [Registration] {
-    try await registrations.lookup(realm: realm.id, tokenIDs: tokens.map(\.id)).found
+    try await registrations.lookup(realm: realm.id, tokenIDs: tokens.map(\.id))
+      .found.values.sorted { $0.reference.id < $1.reference.id }
   }
 
   func legacy(_ token: PushToken, server: Int64) async throws -> RegistrationReference {
@@ -61,7 +62,7 @@ struct E2EERegistrationTests {
     try await stage.register(google)
     let found = try await stage.registrations.lookup(
       realm: stage.realm.id, tokenIDs: [apple.id, google.id, TokenID(storage: 1), apple.id]
-    ).found
+    ).found.values
     #expect(Set(found.map(\.token)) == [apple, google])
     #expect(found.first { $0.token == apple }?.iosAppID == "example.app")
     #expect(found.first { $0.token == google }?.iosAppID == nil)
@@ -193,7 +194,7 @@ struct E2EERegistrationTests {
     let others = (0..<Int64(40_000)).map { TokenID(storage: $0) }
     let found = try await stage.registrations.lookup(
       realm: stage.realm.id, tokenIDs: others + tokens.map(\.id)
-    ).found
+    ).found.values
     #expect(Set(found.map(\.token)) == Set(tokens))
   }
 }

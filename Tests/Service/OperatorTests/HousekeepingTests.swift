@@ -85,7 +85,8 @@ import Testing
         token, iosAppID: nil, realm: realm.id, bouncerKey: BouncerKeyPair().publicKeyBase64)
     }
     let dead = try #require(
-      try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).found.first)
+      try await registrations.lookup(realm: realm.id, tokenIDs: [TokenID(token: "dead-token")]).found.values
+        .first)
     #expect(
       try await registrations.end([.init(dead.reference, reason: "UNREGISTERED")]) == [dead.reference])
 

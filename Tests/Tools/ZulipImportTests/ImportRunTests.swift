@@ -104,7 +104,7 @@ extension ImportCounts {
       let uuid = try #require(UUID(uuidString: "b1000000-0000-4000-8000-0000000000\(realm)"))
       let row = try #require(try await realms.find(uuid: uuid))
       let ids = tokens.map { TokenID(token: $0) }
-      return try await registrations.lookup(realm: row.id, tokenIDs: ids).found.map {
+      return try await registrations.lookup(realm: row.id, tokenIDs: ids).found.values.map {
         "\($0.token.text) \($0.iosAppID ?? "-")"
       }.sorted()
     }

@@ -111,7 +111,7 @@ struct NotifyTests {
     let registration = Registration(
       .init(.e2ee, id: 7, registeredAt: Date(timeIntervalSince1970: 5)), token: token, iosAppID: nil)
     var lookup = RegistrationStore.Lookup()
-    lookup.found = [registration]
+    lookup.found = [token.id: registration]
     let batch = NotifyBatch(
       try request([PushItem.apns("c0ffee")]), lookup, realm: UUID(), of: .chatServer(1), logger: .quiet)
     #expect(batch.deliveries.isEmpty)

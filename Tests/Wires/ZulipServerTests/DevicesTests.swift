@@ -206,7 +206,8 @@ import Testing
     func known() async throws -> Set<String> {
       let ids = ["a", "b", "c"].map { TokenID(token: $0) }
       return Set(
-        try await stage.store.registrations.lookup(realm: remote.id, tokenIDs: ids).found.map(\.token.text))
+        try await stage.store.registrations.lookup(realm: remote.id, tokenIDs: ids).found.values.map(
+          \.token.text))
     }
     for token in ["a", "b", "c"] {
       try await stage.store.registrations.register(

@@ -30,7 +30,7 @@ package struct Additions: Sendable {
   /// Adds the unknown members of an object; nothing for any other value.
   ///
   /// - Parameter place: where the object stands, without the numbers of elements; empty for a whole body.
-  package mutating func addMembers(of json: JSON?, at place: String = "", except known: Set<Name>) {
+  package mutating func addMembers(of json: JSON?, at place: String = "", except known: [Name]) {
     guard case .object(let object)? = json else { return }
     for member in object.members where !known.contains(member.name) {
       add(.member, "\(place.isEmpty ? "" : "\(place).")\(Self.shown(member.name.text))")
@@ -38,7 +38,7 @@ package struct Additions: Sendable {
   }
 
   /// The members of an object that are not known, to be passed on; none if they are longer than ``maximumPassedOn``.
-  package static func members(of json: JSON?, except known: Set<Name>) -> JSON.Object {
+  package static func members(of json: JSON?, except known: [Name]) -> JSON.Object {
     guard case .object(let object)? = json else { return [:] }
     let others = JSON.Object(object.members.filter { !known.contains($0.name) })
     return others.members.isEmpty || JSON.object(others).bytes.count > maximumPassedOn ? [:] : others

@@ -170,7 +170,8 @@ final class DeliveryBench: Sendable {
       tokens.append(try PushToken(kind == .apns ? name + name : "fcm-\(index):\(name)", kind: kind))
     }
     for token in tokens { try await register(token) }
-    let found = try await registrations.lookup(realm: realm, tokenIDs: tokens.map(\.id)).found
+    let found = try await registrations.lookup(realm: realm, tokenIDs: tokens.map(\.id))
+      .found.values.sorted { $0.reference.id < $1.reference.id }
     return found.map { Device(kind: kind, token: $0.token.text, registration: $0.reference) }
   }
 

@@ -205,7 +205,7 @@ struct SealedRows {
   func readable() async throws -> Set<String> {
     var readable: Set<String> = []
     let ids = try Self.names.map { try PushToken("token \($0)", kind: .fcm).id }
-    for found in try await store.registrations.lookup(realm: realm.id, tokenIDs: ids).found {
+    for found in try await store.registrations.lookup(realm: realm.id, tokenIDs: ids).found.values {
       readable.insert("e2ee \(found.token.text)")
     }
     for (index, user) in users.enumerated() {

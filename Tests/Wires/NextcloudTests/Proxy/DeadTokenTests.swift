@@ -53,7 +53,7 @@ import Testing
     }
 
     func encrypted(_ index: Int) async throws -> Registration? {
-      try await store.registrations.lookup(realm: realms[index], tokenIDs: [token.id]).found.first
+      try await store.registrations.lookup(realm: realms[index], tokenIDs: [token.id]).found[token.id]
     }
 
     func count(_ wire: Int) async throws -> Int {
