@@ -1,3 +1,4 @@
+internal import Basics
 package import Foundation
 package import HTTPTypes
 package import Hummingbird
@@ -46,7 +47,11 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     defer { charge?.release() }
     var response: Response
     do {
-      if framing.headBytes > Self.shortHead { try charge?.add(framing.headBytes, isAll: !framing.mayBeThere) }
+      // A short body is there already.
+      let bytes =
+        (framing.isLong ? 0 : framing.length ?? 0)
+        + (framing.headBytes > Self.shortHead ? framing.headBytes : 0)
+      if bytes > 0 { try charge?.add(bytes, isAll: !framing.isLong) }
       response = try await LongRead.$source.withValue(context.clientAddress.source) {
         guard framing.isLong else { return try await next(request, context) }
         return try await withTaskExecutorPreference(LongWorkExecutor.shared) {
@@ -65,19 +70,18 @@ package struct EnvelopeMiddleware: RouterMiddleware {
   /// Bytes of a head that is not counted.
   private static let shortHead = 2 << 10
 
-  /// Charges the body to the budget while it is read and held.
+  /// Charges a long body to the budget while it is read and held.
   ///
-  /// - Returns: the charge, to which a long head is added; nil if there is nothing to charge.
+  /// - Returns: the charge, to which a short body and a long head are added; nil if there is nothing to charge.
   private func meter(
     _ request: inout Request, _ framing: BodyFraming, _ context: WireContext
   ) -> BodyCharge? {
     guard let bodies, framing.mayBeThere || framing.headBytes > Self.shortHead else { return nil }
     let charge = BodyCharge(bodies, source: context.clientAddress.source, channel: context.channel)
-    guard framing.mayBeThere else { return charge }
+    guard framing.isLong else { return charge }
     request.body = RequestBody(
       asyncSequence: MeteredBody(
-        body: request.body, charge: charge, declared: framing.length ?? 0,
-        channel: framing.isLong ? context.channel : nil))
+        body: request.body, charge: charge, declared: framing.length ?? 0, channel: context.channel))
     return charge
   }
 
@@ -132,7 +136,7 @@ package final class RequestNotes: Sendable {
     var metadata: Logger.Metadata = [:]
     metadata["client"] = notes.client.map { "\($0)" }
     metadata["server"] = notes.server.map { "\($0)" }
-    metadata["realm"] = notes.realm.map { "\($0.uuidString.lowercased())" }
+    metadata["realm"] = notes.realm.map { "\($0.hyphenated)" }
     metadata["error"] = notes.error.map { "\($0)" }
     return metadata
   }

@@ -8,7 +8,7 @@ extension Request {
   /// - Throws: `NIOTooManyBytesError` if it is longer than `limit`, ``BodyBudget/Exceeded`` if the budget has
   ///   no room at present.
   package func wholeBody(upTo limit: Int) async throws -> ByteBuffer {
-    let declared = BodyFraming(head).length
+    let declared = headers.value(.contentLength).flatMap { Int($0) }
     if let declared, declared > limit { throw NIOTooManyBytesError(maxBytes: limit) }
     var whole = ByteBuffer()
     for try await part in body {
@@ -63,14 +63,14 @@ package struct BodyFraming: Sendable {
 /// An outbound event that tells a connection to read more of its request's body.
 package struct BodyWanted: Sendable {}
 
-/// A body that is charged to the budget as it arrives. Of a long one no more is read than the handler asks for.
+/// A long body, which is charged to the budget as it arrives. No more of it is read than the handler asks for.
 struct MeteredBody: AsyncSequence, Sendable {
   typealias Element = ByteBuffer
 
   let body: RequestBody
   let charge: BodyCharge
   let declared: Int
-  /// The connection to send ``BodyWanted`` to; nil if the body is read without asking.
+  /// The connection to send ``BodyWanted`` to; nil in a call within the process.
   let channel: (any Channel)?
 
   func makeAsyncIterator() -> AsyncIterator {
@@ -89,7 +89,6 @@ struct MeteredBody: AsyncSequence, Sendable {
     @concurrent mutating func next() async throws -> ByteBuffer? {
       let isFirst = !hasBegun
       hasBegun = true
-      // A short body is refused when it arrives.
       if let channel {
         if isFirst { try charge.checkRoom(for: declared) }
         channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)

@@ -21,11 +21,22 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     context.fireChannelRead(wrapInboundOut(.head(head)))
   }
 
-  /// Whether there is one `Host` that can be one; HTTP/1.0 may have none (RFC 9112 3.2).
+  /// Whether there is one `Host` that can be one; HTTP/1.0 may have none (RFC 9112 3.2). An empty one is none.
   private static func isAddressed(_ head: HTTPRequestHead) -> Bool {
-    let hosts = head.headers[canonicalForm: "host"]
-    guard let host = hosts.first else { return head.version != .http1_1 }
-    return hosts.count == 1
-      && host.utf8.allSatisfy { (0x21...0x7E).contains($0) && !"/?#@\\".utf8.contains($0) }
+    var hosts = 0
+    for (name, value) in head.headers where name.utf8.count == 4 && name.dropping(prefix: "host") != nil {
+      guard value.utf8.allSatisfy(isOfHost) else { return false }
+      if !value.isEmpty { hosts += 1 }
+    }
+    return hosts == 1 || hosts == 0 && head.version != .http1_1
+  }
+
+  private static func isOfHost(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#"), UInt8(ascii: "@"), UInt8(ascii: "\\"),
+      UInt8(ascii: ","):
+      false
+    default: (0x21...0x7E).contains(byte)
+    }
   }
 }

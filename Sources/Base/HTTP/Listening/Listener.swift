@@ -1,10 +1,12 @@
 import Foundation
 internal import HTTPClient
+import HTTPTypes
 package import Hummingbird
-import HummingbirdCore
 package import Logging
 package import NIOCore
 import NIOHTTP1
+import NIOHTTPTypes
+import NIOHTTPTypesHTTP1
 import NIOPosix
 package import NIOSSL
 import ServiceLifecycle
@@ -14,7 +16,8 @@ import Synchronization
 ///
 /// A chat server opens a connection for each notification and does not retry, so an accepted connection
 /// counts as a request. Hummingbird's own `Server` closes connections without a request at shutdown and
-/// cannot use a socket that is already open; its connections and their handlers are used unchanged.
+/// cannot use a socket that is already open. Its connections pass each part of a request, and of an answer, through queues
+/// between threads, which takes a tenth of a push; here a request is one step on its event loop (``HTTPConnection``).
 package struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
   let responder: Responder
   let socket: ListeningSocket
@@ -54,14 +57,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
 
   package func run() async throws {
     let connections = OpenConnections(limits, metrics)
-    let http = HTTP1Channel(
-      responder: { try await answer($0, $1, $2) },
-      configuration: .init(
-        additionalChannelHandlers: [RequestGate(timeout: .seconds(30))],
-        // As much as other servers take, and little enough to buffer for each connection.
-        httpDecoderConfiguration: .init(
-          maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 200)))
-    let connection = GuardedChannel(base: http, tls: tls, connections: connections)
+    let handlers = ConnectionHandlers(tls: tls, connections: connections)
     let descriptor = try socket.open()
     limit(descriptor, receiving: connections.buffers.size)
     let server = try await ServerBootstrap(group: group)
@@ -73,16 +69,16 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
       )
       .childChannelOption(.maxMessagesPerRead, value: 1)
       .childChannelOption(.writeBufferWaterMark, value: .init(low: 4 << 10, high: 8 << 10))
-      .bind(descriptor) { connection.setup(channel: $0, logger: logger) }
+      .bind(descriptor) { handlers.add(to: $0) }
     onRunning(server.channel)
     try await withGracefulShutdownHandler {
       try await server.executeThenClose { accepted in
         await withDiscardingTaskGroup { tasks in
           do {
-            for try await value in accepted {
-              connections.markOpen(value.channel)
-              tasks.addTask(executorPreference: EventLoopExecutor(value.channel.eventLoop)) {
-                await connection.handle(value: value, logger: logger)
+            for try await (channel, connection) in accepted {
+              connections.markOpen(channel)
+              tasks.addTask(executorPreference: EventLoopExecutor(channel.eventLoop)) {
+                await serve(connection, on: channel)
               }
             }
           } catch {
@@ -137,29 +133,51 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
     return poll(&entry, 1, 0) > 0
   }
 
-  @concurrent private func answer(
-    _ request: Request, _ writer: consuming ResponseWriter, _ channel: any Channel
-  ) async throws {
+  /// Answers the requests of a connection until it ends.
+  private func serve(_ connection: NIOLoopBound<HTTPConnection>, on channel: any Channel) async {
+    await withTaskCancellationHandler {
+      do {
+        try await answerAll(of: connection, on: channel)
+        // The peer may still read what was sent.
+        channel.close(mode: .output, promise: nil)
+      } catch {
+        logger.trace("connection failed", metadata: ["error": "\(error)"])
+        channel.close(promise: nil)
+      }
+      try? await channel.closeFuture.get()
+    } onCancel: {
+      channel.close(mode: .input, promise: nil)
+    }
+  }
+
+  private func answerAll(of connection: NIOLoopBound<HTTPConnection>, on channel: any Channel) async throws {
+    do {
+      while let request = try await connection.value.next() {
+        let response = try await response(to: request, channel)
+        try connection.value.write(.head(response.head))
+        try await response.body.write(AnswerWriter(connection: connection))
+      }
+    } catch is HTTPParserError {
+      let fields: HTTPFields = [.connection: "close", .contentLength: "0"]
+      try connection.value.write(.head(HTTPResponse(status: .badRequest, headerFields: fields)))
+      try connection.value.write(.end(nil))
+    }
+  }
+
+  private func response(to request: Request, _ channel: any Channel) async throws -> Response {
     var response: Response
     do {
       response = try await responder.respond(
         to: request, context: WireContext(source: .init(channel: channel, logger: logger)))
     } catch let error as HTTPParserError {
-      // Hummingbird answers it, unless an answer has begun.
+      // The body was not HTTP.
       throw error
     } catch {
       response = Response(status: .internalServerError)
     }
     response.headers[.date] = date.text()
-    do {
-      try await writer.write(response: response.head, body: response.body)
-    } catch is HTTPParserError {
-      throw BrokenAnswer()
-    }
+    return response
   }
-
-  /// The request turned out to be malformed after its answer had begun.
-  private struct BrokenAnswer: Error {}
 }
 
 package struct ListeningSocket: Sendable {
@@ -188,14 +206,14 @@ final class EventLoopExecutor: TaskExecutor {
   }
 }
 
-/// A connection behind its ``ConnectionGuard``, with TLS if there is a certificate: the one in use when the connection
-/// is opened. (Hummingbird's own `TLSChannel` keeps its first certificate.)
-private struct GuardedChannel: ServerChildChannel {
-  let base: HTTP1Channel
+/// The handlers of a connection, with TLS if there is a certificate: the one in use when the connection is opened.
+private struct ConnectionHandlers {
   let tls: (@Sendable () -> NIOSSLContext)?
   let connections: OpenConnections
 
-  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+  func add(
+    to channel: any Channel
+  ) -> EventLoopFuture<(channel: any Channel, connection: NIOLoopBound<HTTPConnection>)> {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
       try pipeline.addHandler(ConnectionGuard(connections))
@@ -203,18 +221,19 @@ private struct GuardedChannel: ServerChildChannel {
         let observer = KeyExchangeObserver(.server) { [metrics = connections.metrics] in metrics.count($0) }
         try pipeline.addHandlers([observer, NIOSSLServerHandler(context: tls())])
       }
-    }.flatMap {
-      base.setup(channel: channel, logger: logger)
-    }.flatMapThrowing { value in
-      let pipeline = channel.pipeline.syncOperations
-      let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
-      try pipeline.addHandler(HeadCheck(), position: .after(decoder))
-      return value
+      // As much as other servers take, and little enough to buffer for each connection.
+      var limits = NIOHTTPDecoderLimitConfiguration()
+      limits.maxHeaderFieldSize = 16 << 10
+      limits.maxHeaderListSize = 16 << 10
+      limits.maxHeaderFieldCount = 200
+      try pipeline.configureHTTPServerPipeline(
+        withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: false,
+        withEncoderConfiguration: .init(), withDecoderLimitConfiguration: limits)
+      let gate = RequestGate(timeout: .seconds(30))
+      let connection = HTTPConnection(after: gate)
+      try pipeline.addHandlers([HeadCheck(), HTTP1ToHTTPServerCodec(secure: false), gate, connection])
+      return (channel, NIOLoopBound(connection, eventLoop: channel.eventLoop))
     }
-  }
-
-  func handle(value: HTTP1Channel.Value, logger: Logger) async {
-    await base.handle(value: value, logger: logger)
   }
 }
 

@@ -45,7 +45,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   private var isShuttingDown = false
 
   /// Whether the latest request's body is read only as it is asked for.
-  private var isBodyLong = false
+  private(set) var isBodyLong = false
   /// Whether more of that body is there to be read, and has not been asked for yet.
   private var isBodyHeld = false
   /// Its declared length.
@@ -100,8 +100,8 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
       isContinueExpected =
         isBodyHeld && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
       isLast =
-        isShuttingDown || request.method == .connect || request.headerFields[.upgrade] != nil
-        || request.headerFields[.connection] == "close" || open == Self.maximumPipelined
+        isShuttingDown || request.method == .connect || request.headerFields.contains(.upgrade)
+        || request.headerFields.value(.connection) == "close" || open == Self.maximumPipelined
       if isShuttingDown { timeout = Self.shutdownTimeout }
     case .body(let bytes):
       isContinueExpected = false
