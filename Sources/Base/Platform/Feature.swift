@@ -4,7 +4,7 @@ package import Hummingbird
 /// A part of the service, described by what it contributes. Each wire makes its own; `Server` lists and runs them.
 package struct Feature {
   /// Adds its routes to the public listener.
-  package var routes: (Router<WireContext>) -> Void = { _ in }
+  package var routes: (Routes) -> Void = { _ in }
   /// Metrics that are read at each scrape.
   package var gauges: [PolledGauge] = []
   /// Background work that other features depend on. It ends after the features have closed.

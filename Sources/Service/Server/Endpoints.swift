@@ -8,20 +8,20 @@ import SQL
 
 /// The routes of a listener and their handler.
 package struct Endpoints: Sendable {
-  package let responder: PlainPaths<RouterResponder<WireContext>>
+  package let responder: RoutesResponder
   /// Each route's path and method.
   let routes: [(path: String, method: HTTPRequest.Method)]
 
-  private init(_ router: Router<WireContext>) {
-    responder = PlainPaths(router.buildResponder())
-    routes = router.routes.map { ("\($0.path)", $0.method) }
+  private init(_ router: Routes) {
+    responder = router.buildResponder()
+    routes = router.all
   }
 
   package static func forPublic(
     trustedProxies: [ClientAddress.Network], forwarding: ForwardingFaults, bodies: BodyBudget,
-    addRoutes: (Router<WireContext>) -> Void
+    addRoutes: (Routes) -> Void
   ) -> Endpoints {
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: RequestObserver())
     router.add(
       middleware: EnvelopeMiddleware(
@@ -38,7 +38,7 @@ package struct Endpoints: Sendable {
   }
 
   static func forOperator(_ operatorRoutes: OperatorRoutes) -> Endpoints {
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     // Monitoring calls these routes constantly, so requests are logged at debug level only.
     router.add(middleware: RequestObserver(level: .debug))
     router.add(middleware: EnvelopeMiddleware())

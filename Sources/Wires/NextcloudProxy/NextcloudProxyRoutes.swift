@@ -27,7 +27,7 @@ package struct NextcloudProxyRoutes: Sendable {
     notificationsPerAddress = Rate(limit, now: proxy.now)
   }
 
-  package func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Routes) {
     router.endpoint(
       "/devices",
       [

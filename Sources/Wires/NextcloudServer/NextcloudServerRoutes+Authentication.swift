@@ -10,7 +10,7 @@ extension NextcloudServerRoutes {
 
   /// Wraps a handler of calls by a signed-in user, which are limited per user. Whether the caller is signed in is checked
   /// before anything else.
-  func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
+  func authenticated(_ handler: @escaping UserHandler) -> Routes.Handler {
     answering(allowsAnonymous: false) { login, call in
       guard let login else { throw OCSAnswer.notLoggedIn }
       return try await handler(login, call)
@@ -19,14 +19,14 @@ extension NextcloudServerRoutes {
 
   /// Wraps a handler of calls that need no login. Wrong or expired credentials are refused and not ignored, so that an app
   /// learns that it was signed out.
-  func unauthenticated(_ handler: @escaping AnonymousHandler) -> Router<WireContext>.Handler {
+  func unauthenticated(_ handler: @escaping AnonymousHandler) -> Routes.Handler {
     answering(allowsAnonymous: true, handler)
   }
 
   /// Authenticates and rate-limits a request before its body is read.
   private func answering(
     allowsAnonymous: Bool, _ handler: @escaping AnonymousHandler
-  ) -> Router<WireContext>.Handler {
+  ) -> Routes.Handler {
     { request, context in
       var call: OCSRequest?
       do {

@@ -12,7 +12,7 @@ extension NextcloudServerRoutes {
   /// Maximum number of bytes in the bodies of these calls, which hold names and secrets.
   private static let maximumLoginBytes = 1 << 14
 
-  func addLoginRoutes(to router: Router<WireContext>) {
+  func addLoginRoutes(to router: Routes) {
     for base in ["/index.php/login/v2", "/login/v2"] {
       let routes = router.group("\(base)")
       routes.endpoint("", .post, use: openLoginFlow)

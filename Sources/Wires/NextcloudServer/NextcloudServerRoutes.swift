@@ -50,7 +50,7 @@ package struct NextcloudServerRoutes: Sendable {
   /// The URL at which apps and browsers reach the instance, without a final slash.
   func address() -> String { sender.settings.url ?? settings.setURL ?? sender.ownAddress() }
 
-  package func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Routes) {
     router.add(middleware: UnknownOCSPaths())
     router.endpoint("/status.php", .get, use: status)
     for path in ["/index.php/204", "/204"] { router.endpoint("\(path)", .get, use: noContent) }

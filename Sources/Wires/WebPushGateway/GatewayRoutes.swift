@@ -28,7 +28,7 @@ package struct GatewayRoutes: Sendable {
     perAddress = Rate(gateway.settings.rateLimitPerAddress, now: gateway.now)
   }
 
-  package func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Routes) {
     router.endpoint("\(Self.subscriptionsPath)", .post, use: answering(subscribe))
     router.endpoint(
       "\(Self.subscriptionsPath)/{id}",

@@ -12,7 +12,7 @@ extension ZulipBouncerRoutes {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response
 
   /// Wraps a handler of calls without credentials, which are limited per address.
-  func unauthenticated(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
+  func unauthenticated(_ handler: @escaping Routes.Handler) -> Routes.Handler {
     { request, context in
       try perAddress.check(context.clientAddress.source)
       return try await handler(request, context)
@@ -20,7 +20,7 @@ extension ZulipBouncerRoutes {
   }
 
   /// Wraps a handler of calls by a registered server, which are limited per server.
-  func authenticated(_ handler: @escaping ServerHandler) -> Router<WireContext>.Handler {
+  func authenticated(_ handler: @escaping ServerHandler) -> Routes.Handler {
     authenticated(limit: perServer, handler)
   }
 
@@ -31,7 +31,7 @@ extension ZulipBouncerRoutes {
   ///   - isChange: whether the call changes the server's registration, which a key in its grace may not.
   func authenticated(
     limit: Rate<Int64>?, isChange: Bool = false, _ handler: @escaping ServerHandler
-  ) -> Router<WireContext>.Handler {
+  ) -> Routes.Handler {
     { request, context in
       let server = try await authenticate(request, from: context.clientAddress, isChange: isChange)
       context.notes.record(server: server.hostname)
@@ -90,7 +90,7 @@ extension ZulipBouncerRoutes {
   }
 
   /// Waits if the database is unavailable. It is for calls that must not be refused, because what they carry would be lost.
-  func waitingForDatabase(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
+  func waitingForDatabase(_ handler: @escaping Routes.Handler) -> Routes.Handler {
     { request, context in
       try await DatabaseWait.wait(upTo: Bouncer.databaseWait) {
         try await handler(request, context)
@@ -100,7 +100,7 @@ extension ZulipBouncerRoutes {
 
   /// Turns server errors into 429: after a 5xx a chat server leaves the device pending forever, while after
   /// any 4xx the phone tries again.
-  func neverServerError(_ handler: @escaping Router<WireContext>.Handler) -> Router<WireContext>.Handler {
+  func neverServerError(_ handler: @escaping Routes.Handler) -> Routes.Handler {
     { request, context in
       do {
         return try await handler(request, context)

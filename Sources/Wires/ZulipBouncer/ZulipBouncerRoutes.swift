@@ -34,7 +34,7 @@ package struct ZulipBouncerRoutes: Sendable {
     signIns = SignInGuard(now: now)
   }
 
-  package func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Routes) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/remotes/\(endpoint)") }
 
     router.endpoint(path("server/register"), .post, use: unauthenticated(register))

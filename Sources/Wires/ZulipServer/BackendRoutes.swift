@@ -37,7 +37,7 @@ package struct BackendRoutes: Sendable {
     self.realmsChanged = realmsChanged
   }
 
-  package func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Routes) {
     guard let token else { return }
     let routes = router.group("/backend/v1/realms/{realm_uuid}").add(middleware: Guarded(token: token))
     routes.endpoint("", .put, use: putRealm)

@@ -39,7 +39,7 @@ package struct ZulipServerRoutes: Sendable {
   }
 
   /// Adds the endpoints.
-  package func addRoutes(to router: Router<WireContext>) {
+  package func addRoutes(to router: Routes) {
     func path(_ endpoint: String) -> RouterPath { RouterPath("/api/v1/\(endpoint)") }
 
     router.endpoint(path("register"), .post, use: authenticated(openQueue))
@@ -67,7 +67,7 @@ package struct ZulipServerRoutes: Sendable {
 
   /// Wraps a handler of calls by a signed-in user, which are limited per user (`Documentation/Protocols/Zulip.md` 10.1
   /// and 2.7).
-  private func authenticated(_ handler: @escaping UserHandler) -> Router<WireContext>.Handler {
+  private func authenticated(_ handler: @escaping UserHandler) -> Routes.Handler {
     { request, context in
       let user = try await authenticate(request, from: context.clientAddress)
       let limitHeaders = try perUser.check(user.id)

@@ -14,7 +14,7 @@ import Testing
   private struct Surprise: Error {}
 
   private func application() -> some ApplicationProtocol {
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/api/v1/echo", .post) { request, context in
       var parameters = try await Parameters.read(from: request, limit: 100)
@@ -23,7 +23,7 @@ import Testing
     }
     router.endpoint("/surprise", .get) { _, _ in throw Surprise() }
     return Application(
-      responder: PlainPaths(router.buildResponder()),
+      responder: router.buildResponder(),
       configuration: .init(address: .hostname("127.0.0.1", port: 0)))
   }
 

@@ -40,7 +40,7 @@ import Testing
   @Test(arguments: ["127.0.0.1", nil])
   func `Who sends it and is named is believed, others are told of`(trusted: String?) async throws {
     let log = LogRecorder()
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(
       middleware: EnvelopeMiddleware(
         trustedProxies: [trusted.flatMap(ClientAddress.Network.init)].compactMap(\.self),

@@ -77,12 +77,12 @@ struct Operator: Sendable {
         earlier: { stage.now.earlier }, unopened: { stage.now.unopened },
         unreadableForwarding: { stage.now.unreadable })
       let metrics = PrometheusRegistry()
-      let router = Router(context: WireContext.self)
+      let router = Routes()
       router.add(middleware: EnvelopeMiddleware())
       OperatorRoutes(readiness: readiness, metrics: metrics, token: token).add(to: router)
       var logger = Logger(label: "test")
       logger.logLevel = .critical
-      try await Application(router: router, logger: logger).test(.router) { client in
+      try await Application(responder: router.buildResponder(), logger: logger).test(.router) { client in
         try await test(
           Operator(
             folder: folder, keys: keys, database: database, readiness: readiness, metrics: metrics,

@@ -15,7 +15,7 @@ import Testing
   ) async throws -> (requests: [String], metrics: String) {
     let registry = PrometheusRegistry()
     let log = LogRecorder()
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: RequestObserver(factory: registry))
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/things/:id", .get) { _, _ in Response(status: .ok) }
@@ -25,7 +25,9 @@ import Testing
       throw APIError(.forbidden, code: "NOT_NOW", "secret")
     }
     router.get("/broken") { _, _ -> Response in throw CocoaError(.fileNoSuchFile) }
-    try await Application(router: router, logger: log.logger).test(.router) { try await calls($0) }
+    try await Application(responder: router.buildResponder(), logger: log.logger).test(.router) {
+      try await calls($0)
+    }
     return (log.texts.filter { $0.hasPrefix("info request ") }, await registry.text())
   }
 
@@ -76,14 +78,14 @@ import Testing
 
   @Test func `Strangers fill no log`() async throws {
     let (clock, log) = (TestClock(), LogRecorder())
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: RequestObserver(factory: PrometheusRegistry(), now: { clock.now }))
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/server", .get) { _, context in
       context.notes.record(server: "chat.example.org")
       throw APIError("no")
     }
-    try await Application(router: router, logger: log.logger).test(.router) { client in
+    try await Application(responder: router.buildResponder(), logger: log.logger).test(.router) { client in
       for _ in 0..<1000 {
         try await client.execute(uri: "/nothing", method: .get) { #expect($0.status == .notFound) }
         try await client.execute(uri: "/server", method: .get) { #expect($0.status == .badRequest) }
@@ -123,7 +125,7 @@ import Testing
 
   @Test func `What a newer sender adds is counted each time and logged once`() async throws {
     let (registry, log) = (PrometheusRegistry(), LogRecorder())
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: RequestObserver(factory: registry))
     router.add(middleware: EnvelopeMiddleware())
     router.endpoint("/things/:id", .post) { request, context in
@@ -137,7 +139,7 @@ import Testing
       return parameters.success(noting: context.notes)
     }
     let token = String(repeating: "c0ffee", count: 12)
-    try await Application(router: router, logger: log.logger).test(.router) { client in
+    try await Application(responder: router.buildResponder(), logger: log.logger).test(.router) { client in
       for _ in 0..<3 {
         try await client.execute(uri: "/things/1?known=1&newer=1&server_uuid=1&\(token)=1", method: .post) {
           #expect($0.status == .ok)

@@ -28,7 +28,7 @@ import Testing
     async throws
   {
     let loop = MultiThreadedEventLoopGroup.singleton.next()
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: EnvelopeMiddleware())
     router.post("/") { request, _ in
       let body = try await request.wholeBody(upTo: call.bytes)
@@ -51,7 +51,7 @@ import Testing
   @Test func `However many long calls there are, Swift's own threads are left to others`() async throws {
     let gate = DispatchSemaphore(value: 0)
     let begun = DispatchSemaphore(value: 0)
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: EnvelopeMiddleware())
     router.post("/") { _, _ in
       begun.signal()

@@ -51,7 +51,7 @@ import Testing
   {
     let (read, ports) = (Counter(), AsyncStream.makeStream(of: Int.self))
     let answers = AsyncStream.makeStream(of: Void.self)
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(middleware: EnvelopeMiddleware(bodies: BodyBudget(limit: 64 << 20, largest: 16 << 20)))
     router.post("/") { request, _ in
       _ = try await request.wholeBody(upTo: 16 << 20)

@@ -17,7 +17,7 @@ import Testing
     _ test: @escaping @Sendable (_ port: Int, _ ended: Counter) async throws -> Void
   ) async throws {
     let (ended, ports) = (Counter(), AsyncStream.makeStream(of: Int.self))
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.get("/") { _, _ in
       Response(
         status: .ok,

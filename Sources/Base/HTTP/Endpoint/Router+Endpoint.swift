@@ -2,15 +2,11 @@ package import HTTPTypes
 package import Hummingbird
 import NIOCore
 
-extension Router where Context == WireContext {
-  package typealias Handler = @Sendable (Request, WireContext) async throws -> Response
-}
-
 extension RouterMethods where Context == WireContext {
   /// Serves a path with one method. Other methods are refused before anything else is checked, and `OPTIONS`
   /// lists the allowed ones.
   package func endpoint(
-    _ path: RouterPath, _ method: HTTPRequest.Method, use handler: @escaping Router<WireContext>.Handler
+    _ path: RouterPath, _ method: HTTPRequest.Method, use handler: @escaping Routes.Handler
   ) {
     endpoint(path, [method: handler])
   }
@@ -19,7 +15,7 @@ extension RouterMethods where Context == WireContext {
   ///
   /// - Parameter isPlain: whether errors are plain text instead of JSON.
   package func endpoint(
-    _ path: RouterPath, _ handlers: [HTTPRequest.Method: Router<WireContext>.Handler], isPlain: Bool = false
+    _ path: RouterPath, _ handlers: [HTTPRequest.Method: Routes.Handler], isPlain: Bool = false
   ) {
     let names = handlers.keys.map(\.rawValue).sorted()
     let allow = names.joined(separator: ", ")

@@ -19,7 +19,7 @@ struct AdminRoutes: Sendable {
       sessions: AdminSessions(database: dashboard.sources.database), now: dashboard.sources.now)
   }
 
-  func add(to router: Router<WireContext>) {
+  func add(to router: Routes) {
     page("/admin", to: router) { _, _, hasSession in
       AdminPages.response(
         "overview", "push-bouncer", await dashboard.overview(), refreshes: true, hasSession: hasSession)
@@ -56,7 +56,7 @@ struct AdminRoutes: Sendable {
   private struct PageNotFound: Error {}
 
   private func page(
-    _ path: RouterPath, to router: Router<WireContext>,
+    _ path: RouterPath, to router: Routes,
     _ content: @escaping @Sendable (Request, WireContext, _ hasSession: Bool) async throws -> Response
   ) {
     router.endpoint(path, .get) { request, context in

@@ -40,7 +40,7 @@ package struct OperatorRoutes: Sendable {
     pages = dashboard.map { AdminRoutes($0, token: token, bearer: bearer) }
   }
 
-  package func add(to router: Router<WireContext>) {
+  package func add(to router: Routes) {
     router.endpoint("/healthz", .get) { _, _ in
       Self.json(.ok, ["status": "ok", "held_address": .optional(heldAddress)])
     }

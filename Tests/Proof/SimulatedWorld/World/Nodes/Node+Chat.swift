@@ -14,7 +14,7 @@ import ZulipServer
 extension Node {
   /// The built-in chat server and the backend API that the chat calls.
   struct ChatSide: Sendable {
-    let addRoutes: @Sendable (Router<WireContext>) -> Void
+    let addRoutes: @Sendable (Routes) -> Void
     let bringForward: @Sendable (_ isTimeSetBack: Bool) async throws -> Void
     let run: @Sendable () async -> Void
   }

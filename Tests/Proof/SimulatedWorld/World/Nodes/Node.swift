@@ -66,7 +66,7 @@ final class Node: @unchecked Sendable {
   unowned let world: World
   private(set) var life: Life
   private var running: Task<Void, Never>?
-  private var responder: PlainPaths<RouterResponder<WireContext>>?
+  private var responder: RoutesResponder?
   private var logger: Logger
   private(set) var deliverer: Deliverer?
   private var providers: PushProviders?

@@ -138,7 +138,7 @@ final class ProxyBench: Sendable {
     let bench = try await ProxyBench(options)
     let isSending = options.isSending
     let sending = Task { if isSending { await bench.sender.run() } }
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(
       middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     NextcloudProxyRoutes(bench.proxy).addRoutes(to: router)

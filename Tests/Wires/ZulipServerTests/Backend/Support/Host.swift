@@ -74,13 +74,13 @@ struct Host: Sendable {
         }
       },
       realmsChanged: { asked.changeRealms() })
-    let router = Router(context: WireContext.self)
+    let router = Routes()
     router.add(
       middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     backend.addRoutes(to: router)
     var logger = Logger(label: "test")
     logger.logLevel = .critical
-    try await Application(router: router, logger: logger).test(.router) { client in
+    try await Application(responder: router.buildResponder(), logger: logger).test(.router) { client in
       try await test(
         Host(
           test: testDatabase, database: database, accounts: accounts, devices: devices, asked: asked,
