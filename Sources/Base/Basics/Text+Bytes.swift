@@ -7,6 +7,18 @@ extension String {
     guard let text = try? UTF8Span(validating: bytes.span) else { return nil }
     self.init(copying: text)
   }
+
+  /// Whether another text has the same bytes. (`==` asks whether people read the same.)
+  package func hasBytes(of other: String) -> Bool {
+    guard utf8.count == other.utf8.count else { return false }
+    let isSame = utf8.withContiguousStorageIfAvailable { bytes in
+      other.utf8.withContiguousStorageIfAvailable { others in
+        guard let start = bytes.baseAddress, let otherStart = others.baseAddress else { return true }
+        return memcmp(start, otherStart, bytes.count) == 0
+      }
+    }
+    return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
+  }
 }
 
 extension UUID {

@@ -1,3 +1,4 @@
+internal import Basics
 package import Foundation
 
 /// The name of a JSON object's member or a form's field, from outside. Compared, hashed and ordered by its bytes.
@@ -26,25 +27,9 @@ package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral,
   }
 }
 
-extension UnsafeRawBufferPointer {
-  /// Compares with a buffer of the same length.
-  fileprivate func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
-    guard let start = baseAddress, let otherStart = other.baseAddress else { return true }
-    return memcmp(start, otherStart, count) == 0
-  }
-}
-
 /// Comparisons by bytes for texts from outside, where `String`'s own can take quadratic time.
 extension String {
-  package func hasSameBytes(as other: String) -> Bool {
-    guard utf8.count == other.utf8.count else { return false }
-    let isSame = utf8.withContiguousStorageIfAvailable { bytes in
-      other.utf8.withContiguousStorageIfAvailable { others in
-        UnsafeRawBufferPointer(bytes).hasSameBytes(as: UnsafeRawBufferPointer(others))
-      }
-    }
-    return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
-  }
+  package func hasSameBytes(as other: String) -> Bool { hasBytes(of: other) }
 
   /// The text after an ASCII prefix, ignoring case; nil if it does not start with it.
   package func dropping(prefix: StaticString) -> Substring? {

@@ -229,7 +229,7 @@ package final class HTTP2ConnectionHandler: ChannelInboundHandler, ConnectionHan
     case .goAway(let last): goAway(last)
     case .settings(let settings):
       try countReply()
-      try output.apply(settings)
+      output.apply(settings)
       self.settings(streams: settings.streams)
     case .window(let stream, let increment): try output.updateWindow(of: stream, by: increment)
     case .ping(let data):

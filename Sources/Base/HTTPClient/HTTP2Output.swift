@@ -1,5 +1,4 @@
 import NIOCore
-import NIOHPACK
 
 /// Writes the frames that an HTTP/2 client sends (RFC 9113): requests, within the peer's flow-control
 /// windows, and control frames.
@@ -13,8 +12,7 @@ struct HTTP2Output {
 
   /// Bytes to send; the caller clears them once sent.
   private(set) var bytes = ByteBuffer()
-  /// Without Huffman coding, which costs more than the bytes it saves.
-  private var encoder = HPACKEncoder(allocator: ByteBufferAllocator(), useHuffmanEncoding: false)
+  private var encoder = HeaderEncoder()
   private var window = HTTP2Input.window
   private var initialWindow = HTTP2Input.window
   /// In the order of their requests.
@@ -39,11 +37,7 @@ struct HTTP2Output {
   mutating func send(_ request: ProviderRequest, on stream: HTTP2StreamID) {
     let start = bytes.writerIndex
     writeFrame(.headers, [.endHeaders], on: stream, length: 0)
-    do {
-      try encoder.encode(headers: request.headers, to: &bytes)
-    } catch {
-      preconditionFailure("it throws only while headers are encoded one by one")
-    }
+    encoder.encode(request.headers, to: &bytes)
     let length = bytes.writerIndex - start - 9
     if length <= HTTP2Input.longestFrame {
       bytes.setInteger(UInt32(length) << 8 | UInt32(HTTP2FrameKind.headers.rawValue), at: start)
@@ -96,11 +90,9 @@ struct HTTP2Output {
   // MARK: What the peer allows
 
   /// Applies the peer's settings and acknowledges them.
-  mutating func apply(_ settings: HTTP2Input.Settings) throws {
+  mutating func apply(_ settings: HTTP2Input.Settings) {
     // A larger table is not needed.
-    if let size = settings.headerTable, size < encoder.allowedDynamicTableSize {
-      try encoder.setDynamicTableSize(size)
-    }
+    if let size = settings.headerTable, size < encoder.limit { encoder.shrink(to: size) }
     if let new = settings.initialWindow {
       for index in unsent.indices { unsent[index].window += new - initialWindow }
       initialWindow = new

@@ -94,7 +94,7 @@ struct HTTP2CodecTests {
 
   @Test func `Bodies go as far as the peer's windows allow, first come first served`() throws {
     var output = HTTP2Output()
-    try output.apply(.init(initialWindow: 50_000))
+    output.apply(.init(initialWindow: 50_000))
     for stream in [1, 3, 5] { output.send(Self.request(body: 30_000), on: stream) }
     func sent() throws -> [HTTP2StreamID: Int] {
       var bytes = output.bytes
@@ -106,7 +106,7 @@ struct HTTP2CodecTests {
     let hadMore = (output.discardUnsent(of: 3), output.discardUnsent(of: 11))
     #expect(hadMore == (false, true))
     // What has a window of its own overtakes what has none.
-    try output.apply(.init(initialWindow: 10_000))
+    output.apply(.init(initialWindow: 10_000))
     try output.updateWindow(of: 0, by: 100_000)
     #expect(try sent() == [1: 30_000, 3: 30_000, 5: 10_000])
     output.send(Self.request(body: 10_000), on: 7)
@@ -145,7 +145,7 @@ struct HTTP2CodecTests {
     output.clear()
     input.append(ByteBuffer(bytes: Self.settings))
     for round in 0..<500 {
-      if round == 100 { try output.apply(.init(headerTable: limit)) }
+      if round == 100 { output.apply(.init(headerTable: limit)) }
       var headers = HPACKHeaders()
       for name in [":path", ":scheme", "authorization", "content-type", "x", "apns-topic"] {
         let value =
