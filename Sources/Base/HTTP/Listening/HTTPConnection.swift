@@ -20,6 +20,8 @@ final class HTTPConnection: ChannelInboundHandler {
   /// What comes after them; nil while more may.
   private var end: Result<Request?, any Error>?
   private var waiting: CheckedContinuation<Request?, any Error>?
+  /// Who waits until more may be written.
+  private var full: CheckedContinuation<Void, any Error>?
   /// The request whose short body is arriving.
   private var incomplete: (head: HTTPRequest, body: ByteBuffer)?
   /// Where the parts of a long body go.
@@ -58,6 +60,28 @@ final class HTTPConnection: ChannelInboundHandler {
     give()
   }
 
+  /// Whether more may be written without waiting.
+  var isWritable: Bool { context?.channel.isWritable == true }
+
+  /// Waits until the peer has read of what was written, if it is more than may wait for it.
+  func drain() async throws {
+    context?.flush()
+    try await withCheckedThrowingContinuation { continuation in
+      full = continuation
+      resumeWriting()
+    }
+  }
+
+  private func resumeWriting() {
+    guard let continuation = full, context?.channel.isWritable != false else { return }
+    full = nil
+    if context?.channel.isActive == true {
+      continuation.resume()
+    } else {
+      continuation.resume(throwing: ChannelError.ioOnClosedChannel)
+    }
+  }
+
   private func finish(_ result: Result<Request?, any Error>) {
     guard end == nil else { return }
     end = result
@@ -76,6 +100,7 @@ final class HTTPConnection: ChannelInboundHandler {
   func handlerRemoved(context: ChannelHandlerContext) {
     finish(.success(nil))
     self.context = nil
+    resumeWriting()
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -122,6 +147,7 @@ final class HTTPConnection: ChannelInboundHandler {
 
   func channelWritabilityChanged(context: ChannelHandlerContext) {
     give()
+    resumeWriting()
     context.fireChannelWritabilityChanged()
   }
 
@@ -138,7 +164,10 @@ final class HTTPConnection: ChannelInboundHandler {
 struct AnswerWriter: ResponseBodyWriter {
   let connection: NIOLoopBound<HTTPConnection>
 
-  @concurrent func write(_ buffer: ByteBuffer) async throws { try connection.value.write(.body(buffer)) }
+  @concurrent func write(_ buffer: ByteBuffer) async throws {
+    try connection.value.write(.body(buffer))
+    if !connection.value.isWritable { try await connection.value.drain() }
+  }
 
   @concurrent func finish(_ trailers: HTTPFields?) async throws { try connection.value.write(.end(trailers)) }
 }
