@@ -83,6 +83,13 @@ package struct PoolState<Request, Connection> {
     else { return [.fail(request, .overloaded)] }
     // Every connection so far was closed before it took the request.
     guard !again || failures < limits.attempts || hasLive else { return [.fail(request, .refused)] }
+    // Usually no other waits, and there is room.
+    live.limit = places
+    if waiting.isEmpty, live.refusal(to: owner) == nil, underWay.refusal(to: owner) == nil,
+      let freest = freest(now: now)
+    {
+      return [start(request, of: owner, on: freest)]
+    }
     if again {
       waiting.prepend(request, of: owner)
     } else {
@@ -203,11 +210,10 @@ package struct PoolState<Request, Connection> {
   // MARK: Decisions
 
   private mutating func dispatch(now: NIODeadline) -> [Command] {
-    guard !waiting.isEmpty else { return [] }
     var commands: [Command] = []
     live.limit = places
     while !waiting.isEmpty, underWay.refusal(to: nil) == nil {
-      guard let index = freest(now: now), let connection = entries[index].connection else {
+      guard let freest = freest(now: now) else {
         return isShutDown ? commands : commands + makeRoom(now: now)
       }
       guard
@@ -215,10 +221,16 @@ package struct PoolState<Request, Connection> {
           live.refusal(to: owner) == nil && underWay.refusal(to: owner) == nil
         })
       else { break }
-      count(1, of: owner, on: index)
-      commands.append(.start(request, connection))
+      commands.append(start(request, of: owner, on: freest))
     }
     return commands
+  }
+
+  private mutating func start(
+    _ request: Request, of owner: Owner, on freest: (index: Int, connection: Connection)
+  ) -> Command {
+    count(1, of: owner, on: freest.index)
+    return .start(request, freest.connection)
   }
 
   /// Counts a change of the requests under way on a connection.
@@ -243,15 +255,13 @@ package struct PoolState<Request, Connection> {
   }
 
   /// The ready connection with the fewest requests, if it has room and was heard recently.
-  private func freest(now: NIODeadline) -> Int? {
+  private func freest(now: NIODeadline) -> (index: Int, connection: Connection)? {
     var best: Int?
     for index in entries.indices where hasRoom(entries[index]) && !isQuiet(entries[index], now: now) {
-      guard let other = best, entries[other].underWay <= entries[index].underWay else {
-        best = index
-        continue
-      }
+      if let other = best, entries[other].underWay <= entries[index].underWay { continue }
+      best = index
     }
-    return best
+    return best.flatMap { index in entries[index].connection.map { (index, $0) } }
   }
 
   /// Whether any connection takes requests, or may soon.
