@@ -98,8 +98,10 @@ final class HTTPConnection: ChannelInboundHandler {
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
-    finish(.success(nil))
     self.context = nil
+    finish(.success(nil))
+    // Whoever waited for a peer that reads nothing waits no longer.
+    give()
     resumeWriting()
   }
 
