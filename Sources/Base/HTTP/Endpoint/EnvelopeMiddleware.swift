@@ -47,11 +47,8 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     defer { charge?.release() }
     var response: Response
     do {
-      // A short body is there already.
-      let bytes =
-        (framing.isLong ? 0 : framing.length ?? 0)
-        + (framing.headBytes > Self.shortHead ? framing.headBytes : 0)
-      if bytes > 0 { try charge?.add(bytes, isAll: !framing.isLong) }
+      if framing.headBytes > Self.shortHead { try charge?.add(framing.headBytes, isAll: !framing.mayBeThere) }
+      if !framing.isLong, let length = framing.length, length > 0 { charge?.take(length, of: &request) }
       response = try await LongRead.$source.withValue(context.clientAddress.source) {
         guard framing.isLong else { return try await next(request, context) }
         return try await withTaskExecutorPreference(LongWorkExecutor.shared) {

@@ -63,6 +63,18 @@ package struct BodyFraming: Sendable {
 /// An outbound event that tells a connection to read more of its request's body.
 package struct BodyWanted: Sendable {}
 
+extension BodyCharge {
+  /// Charges a short body, which is there already. Where there is no room, whoever reads it learns that, and says it as its wire
+  /// does.
+  func take(_ length: Int, of request: inout Request) {
+    do {
+      try add(length, isAll: true)
+    } catch {
+      request.body = RequestBody(asyncSequence: AsyncThrowingStream<ByteBuffer, any Error> { throw error })
+    }
+  }
+}
+
 /// A long body, which is charged to the budget as it arrives. No more of it is read than the handler asks for.
 struct MeteredBody: AsyncSequence, Sendable {
   typealias Element = ByteBuffer
