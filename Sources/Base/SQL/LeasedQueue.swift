@@ -28,8 +28,8 @@ package struct LeasedQueue: Sendable {
   private let table: String
   private let key: String
   private let taking: String
-  /// The same for a single row, without the temporary tables of the former: it costs half as much.
-  private let takingOne: String
+  /// Takes the first row of each of several groups. It has no temporary tables: for one row it costs half as much.
+  private let takingFirsts: String?
   private let longestPause: TimeInterval
   private let all: String
   private let database: any Database
@@ -41,13 +41,16 @@ package struct LeasedQueue: Sendable {
   ///   - condition: further SQL condition for rows to take, with arguments from `$4` on.
   ///   - turns: columns; rows with different values in them are taken in turn.
   ///   - share: how many rows with the same values are taken at once.
+  ///   - groups: `FROM` and `WHERE` of the rows of another table that each stand for a group of this one's, with the same
+  ///     arguments and `$list`; and the condition of such a row for this table's. For ``takeFirsts(of:for:_:)``.
   ///   - change: further assignment for taken rows, `column = value`, with the same arguments.
   ///   - order: SQL order in which rows are taken.
   ///   - longestPause: furthest due time ahead of now, in seconds.
   ///   - all: condition that holds for every row, if that lets an index of due times be used.
   package init(
     _ table: String, key: String = "id", columns: String? = nil, where condition: String = "TRUE",
-    inTurnsOf turns: String? = nil, share: Int? = nil, changing change: String? = nil,
+    inTurnsOf turns: String? = nil, share: Int? = nil,
+    firstsOf groups: (rows: String, condition: String)? = nil, changing change: String? = nil,
     order: String = "due_at",
     longestPause: TimeInterval = 3600,
     all: String = "TRUE", database: any Database, now: @escaping @Sendable () -> Date
@@ -72,7 +75,15 @@ package struct LeasedQueue: Sendable {
     let update = "UPDATE \(table) SET due_at = $2, attempts = attempts + 1\(change.map { ", \($0)" } ?? "")"
     let returning = "RETURNING \(key), attempts\(columns.map { ", \($0)" } ?? "")"
     taking = "\(update) WHERE \(key) IN (\(chosen)) \(returning)"
-    takingOne = "\(update) WHERE \(key) = (SELECT \(key) \(due) LIMIT $3 $skip_locked) \(returning)"
+    takingFirsts = groups.map { groups in
+      """
+      \(update) WHERE \(key) IN (
+        SELECT (
+          SELECT \(key) FROM \(table) WHERE \(groups.condition) AND due_at <= $1 ORDER BY \(order) LIMIT $3 $skip_locked)
+        \(groups.rows))
+      \(returning)
+      """
+    }
     self.database = database
     self.now = now
   }
@@ -87,11 +98,25 @@ package struct LeasedQueue: Sendable {
   package func take(
     limit: Int, for seconds: TimeInterval, arguments: [Value]
   ) async throws -> [(lease: Lease, row: Row)] {
+    try await take(limit, for: seconds) { Statement(taking, arguments: $0 + arguments) }
+  }
+
+  /// Takes the first due row of each of these groups.
+  package func takeFirsts(
+    of groups: [Value], for seconds: TimeInterval, _ arguments: [Value]
+  ) async throws -> [(lease: Lease, row: Row)] {
+    guard let takingFirsts else { preconditionFailure("\(table) has no groups") }
+    return try await take(1, for: seconds) { Statement(takingFirsts, $0 + arguments, list: groups) }
+  }
+
+  /// - Parameter statement: what takes the rows; its first arguments are now, the end of the lease, and the limit.
+  private func take(
+    _ limit: Int, for seconds: TimeInterval, by statement: ([Value]) -> Statement
+  ) async throws -> [(lease: Lease, row: Row)] {
     let now = now()
     let end = now + seconds
     let times: [Value] = [.integer(now.milliseconds), .integer(end.milliseconds), .integer(Int64(limit))]
-    let statement = Statement(limit == 1 ? takingOne : taking, arguments: times + arguments)
-    return try await database.execute(statement).map { row in
+    return try await database.execute(statement(times)).map { row in
       let lease = Lease(id: try row.int64(key), attempts: Int(try row.int64("attempts")), end: end)
       return (lease, row)
     }

@@ -30,7 +30,7 @@ import Testing
       _ = try await store.outbox.keep(additions)
     }
     var schedule = OutboxSchedule()
-    var turns: [Owner: Int] = [:]
+    var taken: [Owner: Int] = [:]
     var sent = 0
     let due = try await store.outbox.dueQueues()
     #expect(due.count == owners)
@@ -40,9 +40,11 @@ import Testing
     // Everybody has something left until then.
     while sent < min(Self.waiting / 2, 12_800) {
       var round = OutboxSchedule.Round()
-      let entries = try await store.lease(schedule.turns(of: OutboxStore.route), &round)
+      let turns = schedule.turns(of: OutboxStore.route)
+      let entries: [Outbox.Entry]
+      (entries, round.more) = try await store.outbox.lease(turns, of: OutboxStore.route, for: 60)
       try #require(!entries.isEmpty)
-      for owner in Set(entries.map(\.delivery.owner)) { turns[owner, default: 0] += 1 }
+      for owner in Set(entries.map(\.delivery.owner)) { taken[owner, default: 0] += 1 }
       try await store.outbox.remove(entries)
       round.ended = entries.count
       sent += entries.count
@@ -53,29 +55,7 @@ import Testing
       "\(owners) owners, \(Self.waiting) waiting: \(Int((.now - time) / .microseconds(sent))) µs an entry, "
         + "\(each) of CPU")
     // Nobody has a second turn before everybody has had the first.
-    #expect(turns.count == min(owners, sent))
-    #expect((turns.values.max() ?? 0) - (turns.values.min() ?? 0) <= 1)
-  }
-}
-
-extension OutboxStore {
-  /// Leases as a round does.
-  fileprivate func lease(
-    _ turns: [OutboxSchedule.Turn], _ round: inout OutboxSchedule.Round
-  ) async throws -> [Outbox.Entry] {
-    let taken = try await withThrowingTaskGroup(of: (OutboxSchedule.Turn, [Outbox.Entry]).self) { group in
-      for turn in turns {
-        group.addTask { [outbox] in
-          (
-            turn,
-            try await outbox.lease(
-              OutboxQueue(route: Self.route, owner: turn.owner), limit: turn.limit, for: 60)
-          )
-        }
-      }
-      return try await group.reduce(into: []) { $0.append($1) }
-    }
-    round.more = taken.filter { $0.1.count == $0.0.limit }.map(\.0.owner)
-    return taken.flatMap(\.1)
+    #expect(taken.count == min(owners, sent))
+    #expect((taken.values.max() ?? 0) - (taken.values.min() ?? 0) <= 1)
   }
 }

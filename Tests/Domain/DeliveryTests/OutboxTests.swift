@@ -188,8 +188,7 @@ import Testing
     try await store.outbox.keep(entries(3, other))
     await #expect(throws: Outbox.Full.self) { try await store.outbox.keep(entries(1, route)) }
     #expect(try await store.rows() == 5)
-    let queue = OutboxQueue(route: other, owner: .chatServer(2))
-    let taken = try await store.outbox.lease(queue, limit: 1, for: 30)
+    let taken = try await store.outbox.lease(other, of: .chatServer(2), limit: 1, for: 30)
     try await store.outbox.remove(taken)
     try await store.outbox.keep(entries(1, route))
     #expect(store.outbox.count == 5)
@@ -228,10 +227,7 @@ import Testing
     let taken = try await store.outbox.texts(8)
     #expect(Set(taken) == ["much 0", "few 0", "one", "much 1", "few 1", "much 2", "much 3", "much 4"])
     // Others' are not among them.
-    #expect(
-      try await store.outbox.lease(
-        OutboxQueue(route: route, owner: .chatServer(2)), limit: 9, for: 30
-      ).isEmpty)
+    #expect(try await store.outbox.lease(route, of: .chatServer(2), limit: 9, for: 30).isEmpty)
   }
 
   @Test func `What a device waits for, all that is due for it waits for`() async throws {

@@ -57,24 +57,25 @@ extension Outbox {
     return try await database.query(statement).compactMap { try OutboxQueue($0) }.shuffled()
   }
 
-  /// Leases due entries of a queue: one of each registration in turn, the one due longest.
-  /// Entries that do not open are left, for a node that can open them, until they expire.
-  func lease(_ queue: OutboxQueue, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
+  /// Leases due entries of a route: for each turn so many of its owner's, one of each registration in turn, the one due
+  /// longest. Entries that do not open are left, for a node that can open them, until they expire.
+  ///
+  /// - Returns: also the owners that may have more.
+  func lease(
+    _ turns: [OutboxSchedule.Turn], of route: Route, for seconds: TimeInterval
+  ) async throws -> (entries: [Entry], more: [Owner]) {
     try await settle()
     let now = now()
-    // An entry that was stored while the clock was wrong expires no later than it would have by the right
-    // clock.
-    let latestEnd = isClockTrusted() ? now + maxAge : .distantFuture
-    let route = queue.route
-    let owner = queue.owner
-    let taken = try await self.queue.take(
-      limit: limit, for: seconds, .text(route.provider.rawValue), .text(route.credential),
-      .text(route.target), .integer(owner.id), .integer(latestEnd.milliseconds))
+    let taken = try await take(turns, of: route, for: seconds, now)
     var entries: [Entry] = []
     var unreadable: [(Lease, Postponement?)] = []
+    var counts: [Owner: Int] = [:]
     for (held, row) in taken {
+      let owner = Owner(id: try row.int64("owner"))
       let wire = Wire(rawValue: try row.int64("wire"))
-      let lease = Lease(row: held, share: wire.map { OutboxDepth.Share(queue: queue, wire: $0) })
+      let lease = Lease(
+        row: held,
+        share: wire.map { OutboxDepth.Share(queue: OutboxQueue(route: route, owner: owner), wire: $0) })
       let id = try row.int64("registration_id")
       let expiresAt = try row.date("expires_at")
       guard let wire, var push = open(try row.bytes("push"), for: id) else {
@@ -92,9 +93,37 @@ extension Outbox {
         .init(reason: $0, doubts: doubts)
       }
       entries.append(Entry(lease: lease, delivery: delivery, expiresAt: expiresAt))
+      counts[owner, default: 0] += 1
     }
     try await settle(unreadable)
-    return entries
+    return (entries, turns.filter { counts[$0.owner] == $0.limit }.map(\.owner))
+  }
+
+  private func take(
+    _ turns: [OutboxSchedule.Turn], of route: Route, for seconds: TimeInterval, _ now: Date
+  ) async throws -> [(lease: LeasedQueue.Lease, row: Row)] {
+    // An entry that was stored while the clock was wrong expires no later than it would have by the right
+    // clock.
+    let latestEnd = isClockTrusted() ? now + maxAge : .distantFuture
+    let arguments: [Value] = [
+      .text(route.provider.rawValue), .text(route.credential), .text(route.target),
+      .integer(latestEnd.milliseconds),
+    ]
+    // Concurrently, because writes made at the same time share a commit. All owners of whom one entry is taken share a
+    // statement.
+    return try await withThrowingTaskGroup(of: [(lease: LeasedQueue.Lease, row: Row)].self) { [queue] group in
+      let single = turns.filter { $0.limit == 1 }.map { Value.integer($0.owner.id) }
+      if !single.isEmpty {
+        group.addTask { try await queue.takeFirsts(of: single, for: seconds, arguments) }
+      }
+      for turn in turns where turn.limit > 1 {
+        group.addTask {
+          try await queue.take(
+            limit: turn.limit, for: seconds, arguments: arguments + [.integer(turn.owner.id)])
+        }
+      }
+      return try await group.reduce(into: []) { $0 += $1 }
+    }
   }
 
   /// Postpones leased entries, and removes those without a postponement. Entries that another node has taken over

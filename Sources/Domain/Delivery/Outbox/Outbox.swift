@@ -88,13 +88,20 @@ package final class Outbox: Sendable {
     queue = LeasedQueue(
       "outbox",
       columns: """
-        registration_id, registered_at, push, expires_at, wire, created_at, reason, doubts, is_background
+        registration_id, registered_at, push, expires_at, wire, created_at, reason, doubts, is_background,
+          (SELECT owner FROM outbox_routes WHERE outbox_routes.id = route_id) AS owner
         """,
       where: """
         route_id = (
-          SELECT id FROM outbox_routes WHERE provider = $4 AND credential = $5 AND target = $6 AND owner = $7)
+          SELECT id FROM outbox_routes WHERE provider = $4 AND credential = $5 AND target = $6 AND owner = $8)
         """, inTurnsOf: "registration_id",
-      changing: "expires_at = CASE WHEN expires_at > $8 THEN $8 ELSE expires_at END",
+      firstsOf: (
+        rows: """
+        FROM outbox_routes r
+        WHERE r.provider = $4 AND r.credential = $5 AND r.target = $6 AND r.owner IN ($list)
+        """, condition: "route_id = r.id"
+      ),
+      changing: "expires_at = CASE WHEN expires_at > $7 THEN $7 ELSE expires_at END",
       longestPause: longestPause, all: "route_id IN (SELECT id FROM outbox_routes)", database: database,
       now: now)
     self.now = now

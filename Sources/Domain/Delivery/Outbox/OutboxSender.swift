@@ -95,7 +95,8 @@ package final class OutboxSender: Sendable {
   private func round(on route: Route) async throws -> Bool {
     let turns = schedule.withLock { $0.turns(of: route) }
     var round = OutboxSchedule.Round()
-    let entries = try await lease(turns, of: route, &round)
+    let entries: [Outbox.Entry]
+    (entries, round.more) = try await outbox.lease(turns, of: route, for: deliverer.lease)
     let now = now()
     var current: [Outbox.Entry]
     do {
@@ -140,24 +141,6 @@ package final class OutboxSender: Sendable {
       ? false : schedule.withLock { [round] in $0.ended(round, of: route, now: self.now()) }
     try await outbox.settle(settled)
     return goesOn
-  }
-
-  /// Leases due entries of several owners, and records in `round` which owners may have more.
-  private func lease(
-    _ turns: [OutboxSchedule.Turn], of route: Route, _ round: inout OutboxSchedule.Round
-  ) async throws -> [Outbox.Entry] {
-    // Concurrently, because writes made at the same time share a commit.
-    let taken = try await withThrowingTaskGroup(of: (OutboxSchedule.Turn, [Outbox.Entry]).self) { group in
-      for turn in turns {
-        group.addTask { [outbox, lease = deliverer.lease] in
-          let queue = OutboxQueue(route: route, owner: turn.owner)
-          return (turn, try await outbox.lease(queue, limit: turn.limit, for: lease))
-        }
-      }
-      return try await group.reduce(into: []) { $0.append($1) }
-    }
-    round.more = taken.filter { $0.1.count == $0.0.limit }.map(\.0.owner)
-    return taken.flatMap(\.1)
   }
 
   /// Counts, records and logs expired entries.

@@ -77,9 +77,11 @@ final class OutboxStore: Sendable {
 }
 
 extension Outbox {
-  /// Takes what is due of ``OutboxStore/owner``.
-  func lease(_ route: Route, limit: Int, for seconds: TimeInterval) async throws -> [Entry] {
-    try await lease(OutboxQueue(route: route, owner: OutboxStore.owner), limit: limit, for: seconds)
+  /// Takes what is due of an owner.
+  func lease(
+    _ route: Route, of owner: Owner = OutboxStore.owner, limit: Int, for seconds: TimeInterval
+  ) async throws -> [Entry] {
+    try await lease([.init(owner: owner, limit: limit)], of: route, for: seconds).entries
   }
 
   /// Takes what is due on a route, nine at most unless told otherwise, for half a minute.
