@@ -1,6 +1,6 @@
-package import Basics
+import Basics
 import Foundation
-internal import HTTPClient
+import HTTPClient
 import Providers
 package import Registrations
 import SQL
@@ -46,15 +46,19 @@ extension Outbox {
 
   private func isOver(_ end: Date) -> Bool { end <= now() && isClockTrusted() }
 
-  /// The queues with due entries, in no order. Reads one entry of each.
+  /// The queues with due entries, the one first whose entry has been due longest: what was stored together is then sent
+  /// together, and stands on the same pages of the database. Those of push services are in no order, since one that does not
+  /// work would have its turn before others again and again. Reads one entry of each.
   func dueQueues() async throws -> [OutboxQueue] {
     guard depth.total > 0 else { return [] }
     let statement = Statement(
       """
-      SELECT r.provider, r.credential, r.target, r.owner FROM outbox_routes r
-      WHERE (SELECT MIN(o.due_at) FROM outbox o WHERE o.route_id = r.id) <= $1
+      SELECT provider, credential, target, owner FROM (
+        SELECT r.*, (SELECT MIN(o.due_at) FROM outbox o WHERE o.route_id = r.id) AS oldest FROM outbox_routes r) AS routes
+      WHERE oldest <= $1 ORDER BY oldest
       """, .integer(now().milliseconds))
-    return try await database.query(statement).compactMap { try OutboxQueue($0) }.shuffled()
+    let queues = try await database.query(statement).compactMap { try OutboxQueue($0) }
+    return queues.filter { !$0.route.isOfHost } + queues.filter(\.route.isOfHost).shuffled()
   }
 
   /// Leases due entries of a route: for each turn so many of its owner's, one of each registration in turn, the one due

@@ -135,6 +135,8 @@ struct OutboxSchedule: Sendable {
     }
     guard !hosts.isEmpty else { return admitted }
     let proven = proven()
+    // Who has waited longest would take all places again and again if it does not work.
+    hosts.shuffle()
     for isProven in [true, false] {
       for (host, owners) in hosts where proven.contains(host) == isProven {
         guard start(host, for: owners, isProven: isProven) else { continue }
