@@ -3,7 +3,6 @@ import Hummingbird
 import HummingbirdTesting
 import Logging
 import NIOCore
-import Synchronization
 import TestSupport
 import Testing
 
@@ -18,8 +17,8 @@ import Testing
   }
 
   @Test func `An address is told of once an hour, and not too many in all`() throws {
-    let time = Mutex(ContinuousClock.now)
-    let proxies = ForwardingFaults(now: { time.withLock { $0 } })
+    let clock = TestClock()
+    let proxies = ForwardingFaults(now: { clock.now })
     func report(_ addresses: [String]) throws -> [String] {
       let log = LogRecorder()
       for address in addresses {
@@ -31,9 +30,9 @@ import Testing
     #expect(try report(first) == ["192.0.2.1", "2001:db8::1"])
     let many = (1...100).map { "198.51.100.\($0)" }
     #expect(try report(many).count == ForwardingFaults.maximum - 2)
-    time.withLock { $0 += .seconds(3599) }
+    clock.advance(3599)
     #expect(try report(first + many).isEmpty)
-    time.withLock { $0 += .seconds(1) }
+    clock.advance(1)
     #expect(try report(first) == ["192.0.2.1", "2001:db8::1"])
   }
 
@@ -69,8 +68,8 @@ import Testing
   func `An entry that is no address is told of once, with the proxy that sent it`(
     header: String, proxy: String, entry: String
   ) throws {
-    let time = Mutex(ContinuousClock.now)
-    let (faults, log) = (ForwardingFaults(now: { time.withLock { $0 } }), LogRecorder())
+    let clock = TestClock()
+    let (faults, log) = (ForwardingFaults(now: { clock.now }), LogRecorder())
     let trusted = try #require(ClientAddress.Network("10.0.0.0/30"))
     #expect(faults.unreadable == nil)
     for _ in 0..<3 {
@@ -80,7 +79,7 @@ import Testing
     #expect(Self.addresses(log) == [proxy])
     #expect(log.lines.first?.metadata["entry"]?.description == entry)
     #expect(faults.unreadable == .init(proxy: proxy, entry: entry))
-    time.withLock { $0 += .seconds(3600) }
+    clock.advance(3600)
     #expect(faults.unreadable == nil)
   }
 }

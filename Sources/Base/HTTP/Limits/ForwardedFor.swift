@@ -1,6 +1,7 @@
-internal import Foundation
-internal import Logging
-internal import Synchronization
+import Basics
+package import Foundation
+import Logging
+import Synchronization
 
 /// The client behind proxies, by `X-Forwarded-For`: the list is followed from the nearest proxy outward while each proxy
 /// is trusted.
@@ -88,47 +89,42 @@ package final class ForwardingFaults: Sendable {
     }
   }
 
-  /// The number of addresses that are logged in an hour.
+  /// The number of addresses that are logged in an hour, of each kind of fault.
   static let maximum = 20
-  static let hour = Duration.seconds(3600)
+  static let hour = 3600.0
 
-  private struct State {
-    var until: ContinuousClock.Instant?
-    var untrusted: Set<ClientAddress> = []
-    var unreadable: Set<ClientAddress> = []
-    var last: (entry: Unreadable, until: ContinuousClock.Instant)?
+  /// Whom a line is about, and of which kind it is.
+  private struct Subject: Hashable, Sendable {
+    let address: ClientAddress
+    let isUnreadable: Bool
   }
 
-  private let now: @Sendable () -> ContinuousClock.Instant
-  private let state = Mutex(State())
+  private let now: @Sendable () -> Date
+  private let subjects: Rate<Subject>
+  private let lines: Rate<Bool>
+  private let last = Mutex<(entry: Unreadable, at: Date)?>(nil)
 
-  package init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+  package init(now: @escaping @Sendable () -> Date = { Date() }) {
     self.now = now
+    subjects = Rate(.init(calls: 1, seconds: Self.hour), now: now)
+    lines = Rate(.init(calls: Self.maximum, seconds: Self.hour), now: now)
   }
 
   /// The last entry within an hour that could not be read.
   package var unreadable: Unreadable? {
     let now = now()
-    return state.withLock { $0.last.flatMap { now < $0.until ? $0.entry : nil } }
+    return last.withLock { $0.flatMap { now.timeIntervalSince($0.at) < Self.hour ? $0.entry : nil } }
   }
 
   func report(_ fault: Fault, of address: ClientAddress, to logger: Logger) {
-    let now = now()
-    let isNew = state.withLock { state in
-      if state.until.map({ $0 <= now }) ?? true {
-        state.until = now + Self.hour
-        state.untrusted = []
-        state.unreadable = []
-      }
-      guard case .unreadable(let entry) = fault else {
-        return state.untrusted.count < Self.maximum
-          && state.untrusted.insert(address.source).inserted
-      }
-      state.last = (Unreadable(proxy: "\(address)", entry: entry), now + Self.hour)
-      return state.unreadable.count < Self.maximum
-        && state.unreadable.insert(address.source).inserted
+    var isUnreadable = false
+    if case .unreadable(let entry) = fault {
+      isUnreadable = true
+      last.withLock { $0 = (Unreadable(proxy: "\(address)", entry: entry), now()) }
     }
-    guard isNew else { return }
+    guard subjects.take(of: Subject(address: address.source, isUnreadable: isUnreadable)) == 1,
+      lines.take(of: isUnreadable) == 1
+    else { return }
     switch fault {
     case .untrusted:
       logger.warning(

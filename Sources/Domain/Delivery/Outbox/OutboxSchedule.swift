@@ -31,14 +31,27 @@ struct OutboxSchedule: Sendable {
     var window = SendWindow()
     /// The entries whose answers are outstanding.
     var late: SharedBudget<Owner>
-    var due = DueOwners()
+    /// The owners with something due.
+    private var due = Turns<Owner, Void>()
 
     init(_ limits: Limits) { late = SharedBudget(limits.late) }
 
-    /// Chooses whose entries are sent now, and how many. The chosen owners are removed from `due`.
+    var isDue: Bool { !due.isEmpty }
+
+    /// Gives an owner the last turn, unless it has one.
+    mutating func add(_ owner: Owner) {
+      if due.count(of: owner) == 0 { due.append((), of: owner) }
+    }
+
+    /// Chooses whose entries are sent now, and how many. The chosen owners' turns are over.
     mutating func turns() -> [Turn] {
       let limit = min(window.window, late.limit - late.total)
-      let chosen = due.take(max(0, limit)) { [late] in late.refusal(to: $0) == nil }
+      var chosen: [Owner] = []
+      while chosen.count < limit,
+        let (_, owner) = due.next(where: { [late] _, owner in late.refusal(to: owner) == nil })
+      {
+        chosen.append(owner)
+      }
       return chosen.enumerated().map { index, owner in
         let share = limit / chosen.count + (index < limit % chosen.count ? 1 : 0)
         return Turn(owner: owner, limit: min(share, late.room(for: owner)))
@@ -47,37 +60,10 @@ struct OutboxSchedule: Sendable {
 
     mutating func ended(_ round: Round, now: Date) {
       for (owner, count) in round.late { late.add(count, of: owner) }
-      for owner in round.more { due.add(owner) }
+      for owner in round.more { add(owner) }
       if round.ended > 0 || round.late.isEmpty {
         window.ended(tries: round.ended, failures: round.failures, notBefore: round.notBefore, now: now)
       }
-    }
-  }
-
-  /// The owners with something due, in the order of their turns.
-  private struct DueOwners {
-    private var order: [Owner] = []
-    private var members: Set<Owner> = []
-
-    var isEmpty: Bool { order.isEmpty }
-
-    /// Gives an owner the last turn, unless it has one.
-    mutating func add(_ owner: Owner) {
-      if members.insert(owner).inserted { order.append(owner) }
-    }
-
-    /// Removes the first owners that are allowed a turn; those before them that are not keep their places.
-    mutating func take(_ limit: Int, where isAllowed: (Owner) -> Bool) -> [Owner] {
-      var taken: [Owner] = []
-      var passed: [Owner] = []
-      var end = 0
-      while end < order.count, taken.count < limit {
-        if isAllowed(order[end]) { taken.append(order[end]) } else { passed.append(order[end]) }
-        end += 1
-      }
-      order.replaceSubrange(..<end, with: passed)
-      members.subtract(taken)
-      return taken
     }
   }
 
@@ -125,7 +111,7 @@ struct OutboxSchedule: Sendable {
     var seen: Set<Route> = []
     for route in due.lazy.map(\.route) where seen.insert(route).inserted {
       let queues = owners[route] ?? []
-      for owner in queues { routes[route, default: RouteState(limits)].due.add(owner) }
+      for owner in queues { routes[route, default: RouteState(limits)].add(owner) }
       guard !isFailing(route, now: now) else { continue }
       if !route.isOfHost {
         admitted.append(route)
@@ -135,8 +121,6 @@ struct OutboxSchedule: Sendable {
     }
     guard !hosts.isEmpty else { return admitted }
     let proven = proven()
-    // Who has waited longest would take all places again and again if it does not work.
-    hosts.shuffle()
     for isProven in [true, false] {
       for (host, owners) in hosts where proven.contains(host) == isProven {
         guard start(host, for: owners, isProven: isProven) else { continue }
@@ -157,8 +141,7 @@ struct OutboxSchedule: Sendable {
     return true
   }
 
-  /// Chooses whose entries of a route are sent now, and how many; owners take turns. The chosen owners are
-  /// removed from `due`.
+  /// Chooses whose entries of a route are sent now, and how many; owners take turns. The chosen owners' turns are over.
   mutating func turns(of route: Route) -> [Turn] { routes[route]?.turns() ?? [] }
 
   /// Results of a round of a route.
@@ -182,7 +165,7 @@ struct OutboxSchedule: Sendable {
     guard routes[route]?.ended(round, now: now) != nil else { return false }
     activeHosts[route]?.rounds += 1
     if let work = activeHosts[route], work.rounds >= limits.rounds { return false }
-    return routes[route]?.due.isEmpty == false && !isFailing(route, now: now)
+    return routes[route]?.isDue == true && !isFailing(route, now: now)
   }
 
   /// Records the result of an entry whose answer came after its round.
