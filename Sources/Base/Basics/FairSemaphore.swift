@@ -1,4 +1,4 @@
-internal import Synchronization
+import Synchronization
 
 /// A ``SharedBudget`` that callers wait for. Callers of one holder wait in the order of arrival, and holders take turns: nobody
 /// waits for everything that another holder asks for.

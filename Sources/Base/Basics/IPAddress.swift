@@ -1,5 +1,5 @@
-internal import Foundation
-internal import NIOCore
+import Foundation
+import NIOCore
 
 /// An IPv4 or IPv6 address as bytes in network order.
 package struct IPAddress: Sendable, Hashable {

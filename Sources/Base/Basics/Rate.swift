@@ -1,5 +1,5 @@
 package import Foundation
-internal import Synchronization
+import Synchronization
 
 /// How often something may be done: so many calls in so many seconds.
 package struct RateLimit: Sendable, Hashable {

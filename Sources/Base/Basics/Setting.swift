@@ -1,5 +1,5 @@
-package import Foundation
-internal import Synchronization
+import Foundation
+import Synchronization
 
 /// A setting: its value, and its declaration for parsing, help texts and the reference page.
 ///

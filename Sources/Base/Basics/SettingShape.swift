@@ -1,5 +1,5 @@
 package import Foundation
-internal import Synchronization
+import Synchronization
 
 /// The format of a setting's values, and how they are parsed.
 package struct SettingShape<Value>: Sendable {

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// Texts from outside as they are logged and shown to people: they may be of any length, and pose as others.
 extension String {

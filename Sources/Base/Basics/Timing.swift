@@ -1,4 +1,4 @@
-internal import Synchronization
+import Synchronization
 
 /// The pause before the next attempt: a random share of a bound that doubles with each attempt up to a
 /// maximum, so that clients that failed together do not retry together.

@@ -1,4 +1,4 @@
-internal import NIOCore
+import NIOCore
 
 /// A queue that serves several holders in turn; each holder's elements keep their order.
 package struct Turns<Holder: Hashable & Sendable, Element> {

@@ -1,4 +1,4 @@
-internal import CVersion
+import CVersion
 
 /// The version of push-bouncer that `--version`, metrics, the log and other nodes get.
 package enum Version {

@@ -1,10 +1,10 @@
-internal import Basics
-internal import Crypto
-internal import Foundation
-internal import HTTPTypes
+import Basics
+import Crypto
+import Foundation
+import HTTPTypes
 package import Hummingbird
-internal import Mustache
-internal import NIOCore
+import Mustache
+import NIOCore
 
 /// The pages of one part of the program, for browsers: templates in Mustache with one style sheet, and no scripts.
 ///

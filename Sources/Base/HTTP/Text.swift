@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 package import Foundation
 
 /// The name of a JSON object's member or a form's field, from outside. Compared, hashed and ordered by its bytes.

@@ -1,8 +1,8 @@
-internal import AsyncHTTPClient
+import AsyncHTTPClient
 package import Foundation
-internal import NIOCore
-internal import NIOExtras
-internal import NIOPosix
+import NIOCore
+import NIOExtras
+import NIOPosix
 package import NIOSSL
 
 extension ConnectionFailure {

@@ -1,5 +1,5 @@
 package import Basics
-package import Foundation
+import Foundation
 package import NIOCore
 import NIOExtras
 import NIOHTTP1

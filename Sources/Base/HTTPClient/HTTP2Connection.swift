@@ -1,10 +1,10 @@
-package import Basics
-package import Foundation
-package import NIOCore
+import Basics
+import Foundation
+import NIOCore
 import NIOExtras
 import NIOHTTP1
 import NIOPosix
-package import NIOSSL
+import NIOSSL
 import NIOTLS
 import Synchronization
 

@@ -1,8 +1,8 @@
 package import AsyncHTTPClient
-internal import Foundation
-internal import NIOCore
-internal import NIOHTTP1
-internal import NIOSSL
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOSSL
 
 extension HTTPClient.Configuration {
   /// Has connections speak only HTTP/1.1, check that the certificate proves the requested host, and close if the answer is

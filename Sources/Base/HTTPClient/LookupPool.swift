@@ -1,7 +1,7 @@
-internal import Basics
-internal import Dispatch
-internal import Foundation
-internal import Synchronization
+import Basics
+import Dispatch
+import Foundation
+import Synchronization
 
 /// Too many names wait to be looked up.
 package struct LookupsExhausted: Error {}

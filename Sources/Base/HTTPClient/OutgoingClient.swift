@@ -1,10 +1,10 @@
 package import AsyncHTTPClient
-internal import Basics
-internal import Foundation
+import Basics
+import Foundation
 package import NIOCore
-internal import NIOHTTP1
-internal import NIOPosix
-internal import Synchronization
+import NIOHTTP1
+import NIOPosix
+import Synchronization
 
 /// Calls hosts whose names come from outside. Resolves the name first, calls only allowed addresses, and
 /// connects to the address that was checked, even if the name changes meanwhile. Follows no redirects and

@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 package import NIOCore
 
 extension PoolState {

@@ -1,5 +1,5 @@
 import Basics
-package import NIOCore
+import NIOCore
 
 /// Decides which request goes over which connection, and when to open or close one, without I/O. Events are
 /// method calls, and the pool carries out the ``Command``s that they return.

@@ -1,4 +1,4 @@
-internal import NIOCore
+import NIOCore
 package import NIOSSL
 
 extension TLSConfiguration {

@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 package import Foundation
 
 /// The time for which a certificate is valid.

@@ -1,8 +1,8 @@
-internal import Basics
+import Basics
 package import Foundation
 package import Logging
 package import SQL
-internal import Synchronization
+import Synchronization
 
 /// Watches the system clock: compares it with the newest time in the database, writes the time there, and brings
 /// forward work that a wrong clock has postponed too far.

@@ -1,5 +1,5 @@
 package import Basics
-internal import Foundation
+import Foundation
 
 /// The limit on the process's open file descriptors (`ulimit -n`), and how many of them callers' connections
 /// may take. Descriptors for the database, the providers and DNS lookups are reserved: a library that gets

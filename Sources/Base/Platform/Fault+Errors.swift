@@ -1,6 +1,6 @@
 package import Basics
-internal import Foundation
-internal import NIOCore
+import Foundation
+import NIOCore
 package import SQL
 
 extension Fault {

@@ -1,5 +1,5 @@
 package import HTTP
-package import Hummingbird
+import Hummingbird
 
 /// A part of the service, described by what it contributes. Each wire makes its own; `Server` lists and runs them.
 package struct Feature {

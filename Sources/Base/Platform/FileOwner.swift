@@ -1,6 +1,6 @@
 package import Basics
 package import Foundation
-internal import Sealing
+import Sealing
 
 /// The user that a command run by root becomes to access files. Whoever can write to a folder decides what is in it, so
 /// root writes nothing there with more rights than that user has.

@@ -1,7 +1,7 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import Logging
+import Basics
+import Foundation
+import HTTP
+import Logging
 
 /// The format of log lines.
 package enum LogFormat: String, Sendable, CaseIterable {

@@ -1,7 +1,7 @@
-internal import Dispatch
+import Dispatch
 package import Foundation
-internal import Logging
-internal import Synchronization
+import Logging
+import Synchronization
 
 /// Writes lines to a file descriptor on a thread of its own, so that nobody who logs waits for the reader of the log: a pipe
 /// that nobody empties, a terminal that is stopped, a disk that hangs. Lines for which there is no room are dropped; how many

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// A mounted file system.
 package struct Mount: Sendable, Hashable {

@@ -1,6 +1,6 @@
-internal import Basics
+import Basics
 package import Foundation
-internal import Migrations
+import Migrations
 package import SQL
 package import Sealing
 

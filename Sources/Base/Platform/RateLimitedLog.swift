@@ -1,6 +1,6 @@
 package import Foundation
 package import Logging
-internal import Synchronization
+import Synchronization
 
 /// Logs a limited number of lines a minute, so that nobody can fill the disk. How many lines were left out is logged once
 /// their minute is over.

@@ -1,10 +1,10 @@
 package import Basics
 package import Foundation
 package import HTTP
-internal import HTTPClient
+import HTTPClient
 package import Logging
 package import NIOSSL
-internal import Synchronization
+import Synchronization
 
 /// The public listener's certificate, reloaded for new connections when its files change. If the files cannot
 /// be used, for example because only one of them has been replaced, the previous certificate stays in use.

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 package import Logging
 
 /// Sends all loggers' lines to standard error. May be called once per process.

@@ -1,5 +1,5 @@
 package import Basics
-internal import Foundation
+import Foundation
 
 /// The service manager that started this process and wants to be notified of its state (sd_notify(3)).
 package final class ServiceManager: Sendable {

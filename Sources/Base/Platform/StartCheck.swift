@@ -1,6 +1,6 @@
 package import Basics
 package import Foundation
-internal import HTTPClient
+import HTTPClient
 
 /// A condition for the start of the service. `serve` stops at the first that fails; `doctor` makes all
 /// checks, and so reports everything that `serve` would refuse, in the same words.

@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 package import SQL
 package import Sealing
 

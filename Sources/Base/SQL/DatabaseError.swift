@@ -1,4 +1,4 @@
-package import Basics
+import Basics
 
 /// An error of the database. Its text names tables, columns and constraints, never values.
 package struct DatabaseError: StorageFailure, Sendable, Hashable, CustomStringConvertible {

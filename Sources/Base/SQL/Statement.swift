@@ -1,4 +1,4 @@
-internal import Synchronization
+import Synchronization
 
 /// SQL text with its arguments. Prepared statements are cached by the text, so it must not contain values.
 package struct Statement: Sendable {

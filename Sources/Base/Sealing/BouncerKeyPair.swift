@@ -1,5 +1,5 @@
-internal import CSodium
-internal import Crypto
+import CSodium
+import Crypto
 
 /// A bouncer's X25519 key pair: phones seal their registrations to its public key.
 package struct BouncerKeyPair: Sendable {

@@ -1,4 +1,4 @@
-internal import Crypto
+import Crypto
 
 /// The key with which a chat server encrypts notifications for one device: a byte for the cryptosystem, then the key
 /// (`Documentation/Protocols/Zulip.md` 5.5). The only cryptosystem so far is 0x31, libsodium's SecretBox.

@@ -1,6 +1,6 @@
-internal import Crypto
-internal import CryptoExtras
-internal import Foundation
+import Crypto
+import CryptoExtras
+import Foundation
 
 /// An RSA key pair of 2048 to 4096 bits, as Nextcloud creates one for each user and each phone
 /// (`Documentation/Protocols/Nextcloud.md` 2).

@@ -1,6 +1,6 @@
-internal import Crypto
-internal import CryptoExtras
-internal import Foundation
+import Crypto
+import CryptoExtras
+import Foundation
 
 /// An RSA public key of 2048 to 4096 bits with the exponent 65537, as Nextcloud's servers and phones exchange it
 /// (`Documentation/Protocols/Nextcloud.md` 2). Equal if modulus and exponent are, however the PEM is laid

@@ -1,6 +1,6 @@
-internal import CSodium
-internal import Crypto
-internal import Foundation
+import CSodium
+import Crypto
+import Foundation
 
 /// A key that encrypts stored values: XChaCha20-Poly1305 with a random nonce and associated data.
 ///

@@ -1,5 +1,5 @@
-internal import CSodium
-internal import Crypto
+import CSodium
+import Crypto
 
 /// Authenticated encryption with libsodium's `crypto_secretbox_easy` (XSalsa20 and Poly1305). A sealed box is a random
 /// nonce (24 bytes), the MAC (16 bytes) and the ciphertext (`Documentation/Protocols/Zulip.md` 5.6).

@@ -1,6 +1,6 @@
-internal import CSodium
-internal import Foundation
-internal import Glibc
+import CSodium
+import Foundation
+import Glibc
 
 extension [UInt8] {
   /// Overwrites the bytes in a way that the compiler cannot optimize away. Does not affect other copies.

@@ -1,8 +1,8 @@
-internal import Basics
-internal import CSodium
-internal import Crypto
-internal import Foundation
-internal import Synchronization
+import Basics
+import CSodium
+import Crypto
+import Foundation
+import Synchronization
 
 /// Protects secrets in the database. Values that are needed again are encrypted; values that are only
 /// compared or looked up are stored as keyed hashes.

@@ -1,6 +1,6 @@
-internal import CSodium
-internal import Crypto
-internal import Foundation
+import CSodium
+import Crypto
+import Foundation
 
 /// The content of `Keys/storage.key`: a key in base64. After the first rotation a second line, `hashing ...`, keeps the key
 /// for hashes: the hashed texts are not stored, so they could not be hashed again.

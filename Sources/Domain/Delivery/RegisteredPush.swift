@@ -1,6 +1,6 @@
 package import Basics
 package import Foundation
-package import HTTPClient
+import HTTPClient
 package import Providers
 package import Registrations
 

@@ -1,4 +1,4 @@
-internal import Crypto
+import Crypto
 package import Sealing
 
 /// A device's token from its push provider: one case for each provider. Never logged, because anyone who has it can address the

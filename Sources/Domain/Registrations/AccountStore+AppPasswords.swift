@@ -1,6 +1,6 @@
-internal import Foundation
-internal import SQL
-internal import Sealing
+import Foundation
+import SQL
+import Sealing
 
 extension AccountStore {
   /// Maximum number of app passwords of a user.

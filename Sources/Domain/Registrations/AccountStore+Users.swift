@@ -1,6 +1,6 @@
 package import Foundation
 package import SQL
-internal import Sealing
+import Sealing
 
 extension AccountStore {
   /// The properties of a user to be created or updated.

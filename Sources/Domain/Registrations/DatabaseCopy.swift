@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 package import SQL
 
 /// Copies the whole service from one database to another, whatever their engines: page by page in the order

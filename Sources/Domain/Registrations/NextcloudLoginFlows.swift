@@ -1,6 +1,6 @@
 package import Foundation
-internal import SQL
-internal import Sealing
+import SQL
+import Sealing
 
 /// The apps that wait for their user to grant them access (version 2 of Nextcloud's login flow).
 ///

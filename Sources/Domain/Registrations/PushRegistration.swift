@@ -1,7 +1,7 @@
 package import Foundation
 package import HTTP
 package import Providers
-internal import Sealing
+import Sealing
 
 /// The contents of a registration that a phone seals to its bouncer (`Documentation/Protocols/Zulip.md` 5.2).
 package struct PushRegistration {

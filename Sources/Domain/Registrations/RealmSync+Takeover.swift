@@ -1,6 +1,6 @@
 package import Foundation
-package import SQL
-package import Sealing
+import SQL
+import Sealing
 
 extension RealmSync {
   /// Seconds for which a proof of a hostname counts as proof that the server has moved to it.

@@ -1,7 +1,7 @@
 package import Foundation
 package import Providers
 package import SQL
-internal import Sealing
+import Sealing
 
 /// A token that a Zulip app has registered with the bouncer (`Documentation/Protocols/Zulip.md` 1.3). There
 /// is one registration for each realm, shared by all accounts of the realm on that device; old apps have one

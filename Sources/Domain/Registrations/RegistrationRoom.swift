@@ -1,13 +1,13 @@
 package import Basics
 package import Foundation
 package import HTTP
-package import HTTPClient
+import HTTPClient
 package import Logging
 package import Platform
-internal import Providers
+import Providers
 package import SQL
 package import Sealing
-internal import Synchronization
+import Synchronization
 
 /// How many registrations each may have that others make: a chat server, and whoever calls the push proxy or the Web Push
 /// gateway, by address (`Documentation/Decisions` 0016).

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 package import Providers
 package import SQL
 package import Sealing

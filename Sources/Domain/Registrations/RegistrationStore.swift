@@ -2,7 +2,7 @@ package import Foundation
 package import Providers
 package import SQL
 package import Sealing
-internal import Synchronization
+import Synchronization
 
 /// The registrations: push tokens that apps have registered, over whichever protocol.
 ///

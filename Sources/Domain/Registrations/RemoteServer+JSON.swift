@@ -1,5 +1,5 @@
 package import HTTP
-internal import SQL
+import SQL
 
 extension RemoteServer {
   /// What `--json` says of the server.

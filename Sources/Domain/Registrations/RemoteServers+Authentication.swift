@@ -1,7 +1,7 @@
 package import Foundation
-internal import SQL
-internal import Sealing
-internal import Synchronization
+import SQL
+import Sealing
+import Synchronization
 
 extension RemoteServers {
   /// Result of checking a server's id and key, in the order of the checks.

@@ -1,8 +1,8 @@
 package import Basics
 package import Foundation
-package import HTTPClient
-internal import SQL
-internal import Sealing
+import HTTPClient
+import SQL
+import Sealing
 
 extension RemoteServers {
   /// A server's request to register, or to update its registration.

@@ -1,7 +1,7 @@
-internal import Basics
+import Basics
 package import Foundation
 package import SQL
-internal import Synchronization
+import Synchronization
 
 /// Times of the last call of each server and realm. They are collected in memory and written together about
 /// once a second, so that a request costs no write.

@@ -1,9 +1,9 @@
-internal import Basics
+import Basics
 package import Foundation
 package import Logging
-internal import Platform
+import Platform
 package import SQL
-internal import Synchronization
+import Synchronization
 
 /// Detects that the database was lost, replaced, or put back to an earlier state. Servers are then not told that a device
 /// is unknown: it may be known to the lost database, and a server that is told so forgets the device.

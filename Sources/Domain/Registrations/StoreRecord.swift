@@ -1,7 +1,7 @@
 package import Foundation
-internal import HTTP
-internal import SQL
-internal import Sealing
+import HTTP
+import SQL
+import Sealing
 
 /// The state in which the database was last found, and when it was last found to have lost something.
 package struct StoreRecord: Sendable, Hashable {

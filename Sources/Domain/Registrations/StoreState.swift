@@ -1,6 +1,6 @@
 package import Foundation
 package import SQL
-internal import Sealing
+import Sealing
 
 /// The values by which a loss of the database is detected.
 package struct StoreState: Sendable, Hashable {

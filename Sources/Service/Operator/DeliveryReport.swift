@@ -1,8 +1,8 @@
 package import Delivery
-internal import Foundation
+import Foundation
 package import HTTP
-internal import Providers
-internal import Registrations
+import Providers
+import Registrations
 
 /// The latest accepted notifications of the devices that a text names, for whoever tries whether and how fast a phone is
 /// reached.

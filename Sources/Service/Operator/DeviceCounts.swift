@@ -1,5 +1,5 @@
-internal import Registrations
-internal import SQL
+import Registrations
+import SQL
 
 /// How many of the devices of chat servers are registered end-to-end encrypted, and how many still as legacy
 /// ones (`Documentation/Decisions` 0009).

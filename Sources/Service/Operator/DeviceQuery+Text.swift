@@ -1,9 +1,9 @@
 package import Delivery
-internal import Foundation
-internal import HTTP
-internal import Providers
-internal import Registrations
-internal import Sealing
+import Foundation
+import HTTP
+import Providers
+import Registrations
+import Sealing
 
 // What people type when they look for a device.
 extension DeviceQuery {

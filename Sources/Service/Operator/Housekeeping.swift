@@ -1,11 +1,11 @@
-internal import Basics
-internal import Foundation
+import Basics
+import Foundation
 package import Logging
 package import Metrics
 package import Platform
 package import Registrations
-internal import SQL
-internal import Sealing
+import SQL
+import Sealing
 
 /// Periodic cleanup: removes expired registrations (`retention.expired_days`), other expired rows, legacy
 /// registrations of devices that also have an encrypted one, and held-back deletions of registrations that no

@@ -1,10 +1,10 @@
-internal import NextcloudProxy
-internal import NextcloudServer
+import NextcloudProxy
+import NextcloudServer
 package import Platform
-internal import Registrations
-internal import WebPushGateway
-internal import ZulipBouncer
-internal import ZulipServer
+import Registrations
+import WebPushGateway
+import ZulipBouncer
+import ZulipServer
 
 extension MetricDescription {
   /// The description of a metric; nil if it is not in ``all``.

@@ -1,6 +1,6 @@
-internal import CoreMetrics
-internal import Platform
-internal import Synchronization
+import CoreMetrics
+import Platform
+import Synchronization
 
 /// A time series that can write itself in Prometheus' text format.
 protocol PrometheusMetric: Sendable {

@@ -1,10 +1,10 @@
-internal import Basics
+import Basics
 package import CoreMetrics
 package import Foundation
-internal import Metrics
+import Metrics
 package import Platform
 package import SQL
-internal import Synchronization
+import Synchronization
 
 /// Keeps the program's metrics and writes them in Prometheus' text format.
 ///

@@ -1,11 +1,11 @@
 package import Foundation
 package import HTTP
-internal import HTTPTypes
+import HTTPTypes
 package import Hummingbird
 package import Logging
 package import Metrics
-internal import Platform
-internal import Synchronization
+import Platform
+import Synchronization
 
 /// Counts and logs requests by route and caller. It never logs a request's actual path, query, headers or
 /// body, only short names of what a newer sender may have added to them.

@@ -5,7 +5,7 @@ import Hummingbird
 package import Logging
 import Migrations
 import NIOCore
-internal import NextcloudProxy
+import NextcloudProxy
 package import Operator
 package import Platform
 package import Providers

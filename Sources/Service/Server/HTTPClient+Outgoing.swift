@@ -1,6 +1,6 @@
 package import AsyncHTTPClient
-internal import FoundationEssentials
-internal import HTTPClient
+import FoundationEssentials
+import HTTPClient
 package import NIOSSL
 package import Providers
 

@@ -1,13 +1,13 @@
 import Basics
 package import Foundation
-internal import HTTP
+import HTTP
 import Logging
 import NextcloudProxy
 import NextcloudServer
 package import Operator
 package import Platform
 import WebPushGateway
-internal import ZulipServer
+import ZulipServer
 
 extension StartCheck {
   /// What `doctor` knows about a service that already runs with the same configuration.

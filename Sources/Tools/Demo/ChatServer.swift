@@ -3,7 +3,7 @@ import Foundation
 package import HTTP
 import NIOCore
 import NIOHTTP1
-internal import Providers
+import Providers
 import Sealing
 
 /// A chat server as the bouncer sees it: it makes the calls of a stock Zulip server, in the same

@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 package import HTTP
 import NIOHTTP1
-internal import Providers
+import Providers
 import Sealing
 
 /// A user's account at a Nextcloud server, as an app stores it: the server's address, the user's name and an

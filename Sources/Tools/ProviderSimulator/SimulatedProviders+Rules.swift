@@ -1,10 +1,10 @@
 import Crypto
 import CryptoExtras
-package import Foundation
+import Foundation
 import HTTP
 import NIOHTTP2
 import Providers
-internal import ServiceLifecycle
+import ServiceLifecycle
 import Synchronization
 
 extension SimulatedProviders {

@@ -4,7 +4,7 @@ package import Foundation
 import HTTP
 import NIOHTTP2
 import Providers
-internal import ServiceLifecycle
+import ServiceLifecycle
 import Synchronization
 
 /// APNs, FCM and a push service of Web Push as tests, the demo and benchmarks meet them: real TLS, HTTP/2 and

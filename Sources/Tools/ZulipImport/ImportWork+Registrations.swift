@@ -4,7 +4,7 @@ import Providers
 import Registrations
 import SQL
 import Sealing
-internal import ZulipBouncer
+import ZulipBouncer
 
 /// A registration to be stored, with its token sealed.
 struct NewRegistration: Sendable {

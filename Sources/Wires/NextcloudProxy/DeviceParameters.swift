@@ -1,8 +1,8 @@
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import NIOCore
-internal import Sealing
+import HTTP
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import Sealing
 
 /// The parameters of `/devices`, from a form, a JSON object or the query string, on `DELETE` as well as on
 /// `POST`. Other parameters are ignored. Names and values are compared by their bytes: comparing characters

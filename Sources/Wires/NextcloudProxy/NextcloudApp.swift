@@ -1,8 +1,8 @@
-internal import Foundation
-internal import HTTP
+import Foundation
+import HTTP
 package import Providers
-internal import Sealing
-internal import Synchronization
+import Sealing
+import Synchronization
 
 /// An app that the proxy knows, recognized by the `User-Agent` of its registrations (`nextcloud.apps_file`
 /// adds the operator's own).

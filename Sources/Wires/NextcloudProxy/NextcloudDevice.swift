@@ -1,9 +1,9 @@
-internal import Basics
-internal import Crypto
-internal import Foundation
-internal import HTTPClient
-internal import Providers
-internal import Registrations
+import Basics
+import Crypto
+import Foundation
+import HTTPClient
+import Providers
+import Registrations
 
 /// A device that Nextcloud's push proxy sends to: one account in one app on one phone. Its key is an
 /// identifier made by the account's server, together with the public key that the server signs with for the

@@ -1,9 +1,9 @@
-internal import Basics
+import Basics
 package import Foundation
-internal import HTTP
-internal import HTTPClient
-internal import Providers
-internal import Registrations
+import HTTP
+import HTTPClient
+import Providers
+import Registrations
 package import SQL
 package import Sealing
 

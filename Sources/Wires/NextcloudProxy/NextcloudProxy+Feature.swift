@@ -2,7 +2,7 @@ package import Basics
 package import Foundation
 package import Platform
 package import Providers
-internal import Registrations
+import Registrations
 
 extension NextcloudProxyRoutes {
   /// The descriptions of its metrics.

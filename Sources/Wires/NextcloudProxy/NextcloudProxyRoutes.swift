@@ -1,13 +1,13 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import HTTP
-internal import HTTPTypes
-package import Hummingbird
-internal import Logging
-internal import NIOCore
-internal import NIOHTTP1
-internal import SQL
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import NIOHTTP1
+import SQL
 
 /// The endpoints of the push proxy for Nextcloud's servers and apps: `/devices` and `/notifications`.
 package struct NextcloudProxyRoutes: Sendable {

@@ -1,7 +1,7 @@
-internal import Foundation
-internal import HTTP
-internal import Sealing
-internal import Synchronization
+import Foundation
+import HTTP
+import Sealing
+import Synchronization
 
 /// The entries of a request, matched with their devices. Each entry is checked on its own; a faulty one does
 /// not affect the others. A malformed one is in none of the lists.

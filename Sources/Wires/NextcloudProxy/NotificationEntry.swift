@@ -1,9 +1,9 @@
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import NIOCore
-internal import Providers
-internal import Sealing
+import Foundation
+import HTTP
+import HTTPTypes
+import NIOCore
+import Providers
+import Sealing
 
 /// One notification for one device, as a server sends it. It is a class because it has many fields and is
 /// passed on several times, which would cost a retain for each.

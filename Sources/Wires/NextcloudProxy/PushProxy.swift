@@ -1,13 +1,13 @@
-internal import Basics
+import Basics
 package import Delivery
-internal import Foundation
+import Foundation
 package import HTTP
-internal import HTTPTypes
+import HTTPTypes
 package import Logging
-internal import Providers
+import Providers
 package import Registrations
-internal import SQL
-internal import Sealing
+import SQL
+import Sealing
 
 /// Nextcloud's push proxy: registers the devices of apps, and forwards notifications from their servers.
 package final class PushProxy: Sendable {

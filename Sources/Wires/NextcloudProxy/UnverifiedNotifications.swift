@@ -1,9 +1,9 @@
-internal import Basics
-internal import CoreMetrics
-internal import Foundation
-internal import HTTP
-internal import Logging
-internal import Sealing
+import Basics
+import CoreMetrics
+import Foundation
+import HTTP
+import Logging
+import Sealing
 
 /// Watches for devices that get nothing although they are registered: notifications for them are signed with a key that
 /// they are not registered with. The server has made new keys for its users, or somebody guesses device identifiers.

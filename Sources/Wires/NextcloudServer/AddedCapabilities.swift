@@ -1,4 +1,4 @@
-internal import HTTP
+import HTTP
 
 /// The capabilities that the operator's file adds to those of the built-in Nextcloud server (`nextcloud.capabilities_file`).
 /// By them apps decide what they show and whether they sign in at all; the host application serves what they announce.

@@ -1,6 +1,6 @@
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
+import HTTP
+import HTTPTypes
+import Hummingbird
 
 /// A page of the login flow: plain HTML for a phone's browser, without scripts or external resources.
 enum LoginPage: Sendable {

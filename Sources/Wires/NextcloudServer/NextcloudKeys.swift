@@ -1,8 +1,8 @@
 package import Foundation
-internal import Registrations
+import Registrations
 package import SQL
 package import Sealing
-internal import Synchronization
+import Synchronization
 
 /// The users' key pairs for signing at push proxies (`Documentation/Protocols/Nextcloud.md` 2): RSA-2048, one
 /// per user, created when first needed and never replaced. The private half is stored sealed.

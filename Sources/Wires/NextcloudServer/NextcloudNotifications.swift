@@ -1,5 +1,5 @@
 package import Foundation
-internal import Registrations
+import Registrations
 package import SQL
 package import Sealing
 

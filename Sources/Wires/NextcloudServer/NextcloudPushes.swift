@@ -1,5 +1,5 @@
-internal import Foundation
-internal import Registrations
+import Foundation
+import Registrations
 package import SQL
 
 /// Queue of pushes that no proxy has accepted yet, durable until one has or they expire.

@@ -1,4 +1,4 @@
-internal import Delivery
+import Delivery
 package import HTTP
 
 /// Result of sending a message to a user's phones.

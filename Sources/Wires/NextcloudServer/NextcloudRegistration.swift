@@ -1,8 +1,8 @@
-internal import Crypto
-internal import Foundation
-internal import HTTP
-internal import NextcloudProxy
-internal import Sealing
+import Crypto
+import Foundation
+import HTTP
+import NextcloudProxy
+import Sealing
 
 /// A phone's registration for pushes of a Nextcloud user with the server side
 /// (`Documentation/Protocols/Nextcloud.md` 5.3).

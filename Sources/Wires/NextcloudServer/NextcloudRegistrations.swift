@@ -1,7 +1,7 @@
-internal import Foundation
-internal import NextcloudProxy
-internal import Registrations
-internal import SQL
+import Foundation
+import NextcloudProxy
+import Registrations
+import SQL
 
 /// The phones that get pushes of the Nextcloud side's users, one per app password. A registration is deleted
 /// with its app password and its user.

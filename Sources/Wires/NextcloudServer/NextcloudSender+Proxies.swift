@@ -1,12 +1,12 @@
-internal import AsyncHTTPClient
-internal import Foundation
-internal import HTTP
+import AsyncHTTPClient
+import Foundation
+import HTTP
 package import HTTPClient
-internal import HTTPTypes
-internal import NIOCore
-internal import NIOHTTP1
-internal import NextcloudProxy
-internal import Providers
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+import NextcloudProxy
+import Providers
 
 extension NextcloudSender {
   /// Posts entries in one request as Nextcloud's servers do (`Documentation/Protocols/Nextcloud.md` 6.1), or

@@ -1,11 +1,11 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import HTTPClient
-internal import Logging
-internal import Providers
-internal import Registrations
-internal import SQL
+import Basics
+import Foundation
+import HTTP
+import HTTPClient
+import Logging
+import Providers
+import Registrations
+import SQL
 
 extension NextcloudSender {
   /// Maximum number of queued pushes in one request.

@@ -1,7 +1,7 @@
-internal import Basics
+import Basics
 package import Delivery
 package import Foundation
-internal import HTTP
+import HTTP
 package import Logging
 package import NextcloudProxy
 package import Registrations

@@ -1,7 +1,7 @@
 package import Basics
 package import Foundation
 package import Platform
-internal import SQL
+import SQL
 
 extension NextcloudServerRoutes {
   /// The descriptions of its metrics.

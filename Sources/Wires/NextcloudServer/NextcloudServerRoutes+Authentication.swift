@@ -1,7 +1,7 @@
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import Registrations
+import HTTP
+import HTTPTypes
+import Hummingbird
+import Registrations
 
 extension NextcloudServerRoutes {
   typealias UserHandler = @Sendable (NextcloudLogin, OCSRequest) async throws -> OCSAnswer

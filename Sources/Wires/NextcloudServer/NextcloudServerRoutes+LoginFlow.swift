@@ -1,10 +1,10 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import NIOCore
-internal import Registrations
+import Basics
+import Foundation
+import HTTP
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import Registrations
 
 /// Version 2 of Nextcloud's login flow, by which apps add an account: the app asks for a page and opens it in
 /// a browser, where the user grants access; meanwhile the app polls for its app password.

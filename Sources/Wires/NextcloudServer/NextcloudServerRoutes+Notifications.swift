@@ -1,11 +1,11 @@
-internal import Crypto
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import NextcloudProxy
-internal import Registrations
-internal import SQL
+import Crypto
+import Foundation
+import HTTP
+import HTTPTypes
+import Hummingbird
+import NextcloudProxy
+import Registrations
+import SQL
 
 extension NextcloudServerRoutes {
   /// Maximum number of notifications in a list, which has the newest ones.

@@ -1,9 +1,9 @@
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import NextcloudProxy
-internal import Registrations
-internal import Sealing
+import Foundation
+import HTTP
+import HTTPTypes
+import NextcloudProxy
+import Registrations
+import Sealing
 
 extension NextcloudServerRoutes {
   /// `POST v2/push`: registers a phone for the user's pushes, by way of the proxy it names

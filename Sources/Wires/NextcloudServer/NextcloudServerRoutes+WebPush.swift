@@ -1,9 +1,9 @@
-internal import Delivery
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import Providers
-internal import Registrations
+import Delivery
+import HTTP
+import HTTPTypes
+import Hummingbird
+import Providers
+import Registrations
 
 extension NextcloudServerRoutes {
   /// Adds the endpoints `apps/notifications/api/v2/webpush`.

@@ -1,11 +1,11 @@
-internal import Basics
-internal import Foundation
+import Basics
+import Foundation
 package import HTTP
-internal import HTTPClient
-internal import HTTPTypes
-package import Hummingbird
+import HTTPClient
+import HTTPTypes
+import Hummingbird
 package import NextcloudProxy
-internal import Providers
+import Providers
 package import Registrations
 
 /// The server-side endpoints at which Nextcloud's apps register for push notifications.

@@ -1,10 +1,10 @@
-internal import Basics
+import Basics
 package import Delivery
-internal import Foundation
-internal import HTTP
-internal import HTTPClient
-internal import Providers
-internal import Registrations
+import Foundation
+import HTTP
+import HTTPClient
+import Providers
+import Registrations
 
 /// A Web Push subscription that gets a Nextcloud user's notifications without a proxy
 /// (`Documentation/Protocols/Nextcloud.md` 5.6).

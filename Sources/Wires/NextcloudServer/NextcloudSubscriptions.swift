@@ -1,6 +1,6 @@
 package import Foundation
 package import Providers
-internal import Registrations
+import Registrations
 package import SQL
 package import Sealing
 

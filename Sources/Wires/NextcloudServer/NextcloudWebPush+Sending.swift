@@ -1,8 +1,8 @@
-internal import Delivery
-internal import HTTP
-internal import NIOCore
-internal import Providers
-internal import Registrations
+import Delivery
+import HTTP
+import NIOCore
+import Providers
+import Registrations
 
 extension NextcloudWebPush {
   /// Sends a subscription its activation token.

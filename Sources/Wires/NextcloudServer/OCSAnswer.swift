@@ -1,7 +1,7 @@
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import NIOCore
+import HTTP
+import HTTPTypes
+import Hummingbird
+import NIOCore
 
 /// An answer in the envelope of the Open Collaboration Services:
 /// `{"ocs":{"meta":{"status","statuscode","message"},"data":...}}`, in JSON or XML.

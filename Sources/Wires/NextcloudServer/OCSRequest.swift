@@ -1,7 +1,7 @@
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import NIOCore
+import HTTP
+import HTTPTypes
+import Hummingbird
+import NIOCore
 
 /// A call of an OCS endpoint, with its parameters from the body (a form or JSON) and the query. Fields of the
 /// body take precedence.

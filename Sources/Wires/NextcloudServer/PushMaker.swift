@@ -1,6 +1,6 @@
-internal import HTTP
-internal import NextcloudProxy
-internal import Sealing
+import HTTP
+import NextcloudProxy
+import Sealing
 
 /// Makes the pushes of a message: selects the phones, encrypts for each phone and signs for the user
 /// (`Documentation/Protocols/Nextcloud.md` 6.2 to 6.4).

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 package import HTTP
 
 /// The plaintext of a push (`Documentation/Protocols/Nextcloud.md` 6.4), encoded as PHP does. With a proxy it

@@ -1,8 +1,8 @@
-internal import Delivery
-internal import HTTP
+import Delivery
+import HTTP
 package import HTTPTypes
-internal import Hummingbird
-internal import Providers
+import Hummingbird
+import Providers
 
 /// What apps and senders are told: `{"code": ..., "message": ...}`. `Documentation/Errors.md` has a row for each code.
 package enum GatewayCode: String, CaseIterable, Sendable {

@@ -1,9 +1,9 @@
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import NIOCore
-internal import Providers
-internal import Sealing
+import Foundation
+import HTTP
+import HTTPTypes
+import NIOCore
+import Providers
+import Sealing
 
 /// A message as a sender posts it to an endpoint (RFC 8030 section 5). Its body is encrypted for the app.
 struct GatewayMessage: Sendable {

@@ -1,12 +1,12 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import HTTPClient
-internal import NIOCore
-internal import Registrations
-internal import SQL
-internal import Sealing
-internal import Synchronization
+import Basics
+import Foundation
+import HTTP
+import HTTPClient
+import NIOCore
+import Registrations
+import SQL
+import Sealing
+import Synchronization
 
 /// Bodies that did not fit into a push: they wait, sealed, until the app fetches them or their time is over. They belong to
 /// the subscription, whatever becomes of its token.

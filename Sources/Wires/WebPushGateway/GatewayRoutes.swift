@@ -1,14 +1,14 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import HTTP
-internal import HTTPTypes
-package import Hummingbird
-internal import NIOCore
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 /// The endpoints of the Web Push gateway: `/webpush/v1/...`.
 package struct GatewayRoutes: Sendable {

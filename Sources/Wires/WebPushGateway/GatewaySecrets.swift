@@ -1,9 +1,9 @@
-internal import Basics
-internal import HTTP
-internal import HTTPClient
-internal import Providers
-internal import Registrations
-internal import Sealing
+import Basics
+import HTTP
+import HTTPClient
+import Providers
+import Registrations
+import Sealing
 
 /// The name of a subscription or a message: 16 random bytes.
 struct GatewayID: Sendable, Hashable {

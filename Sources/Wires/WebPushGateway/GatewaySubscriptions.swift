@@ -1,10 +1,10 @@
-internal import Basics
-internal import Foundation
-internal import HTTPClient
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import Basics
+import Foundation
+import HTTPClient
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 /// An app's subscription to the gateway.
 struct GatewaySubscription: Sendable {

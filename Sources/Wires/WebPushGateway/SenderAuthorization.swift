@@ -1,10 +1,10 @@
-internal import Crypto
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Providers
-internal import Sealing
-internal import Synchronization
+import Crypto
+import Foundation
+import HTTP
+import HTTPTypes
+import Providers
+import Sealing
+import Synchronization
 
 /// Who sends a message, as its `Authorization` says (VAPID, RFC 8292): `vapid t=TOKEN, k=KEY`, or as its draft of 2016 had
 /// it: `WebPush TOKEN` or `Bearer TOKEN`, with the key in `Crypto-Key: p256ecdsa=KEY`.

@@ -1,9 +1,9 @@
-internal import Crypto
-internal import Foundation
-internal import HTTP
-internal import Providers
-internal import Registrations
-internal import Sealing
+import Crypto
+import Foundation
+import HTTP
+import Providers
+import Registrations
+import Sealing
 
 /// What an app sends to subscribe, or to renew its subscription: its token in clear, or sealed to the bouncer's key as
 /// Zulip's apps do.

@@ -1,8 +1,8 @@
-internal import Foundation
+import Foundation
 package import Platform
-internal import Providers
-internal import Registrations
-internal import Sealing
+import Providers
+import Registrations
+import Sealing
 
 extension WebPushGateway {
   /// The descriptions of its metrics.

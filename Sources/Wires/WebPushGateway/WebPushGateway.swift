@@ -1,13 +1,13 @@
-internal import Basics
+import Basics
 package import Delivery
 package import Foundation
 package import HTTP
-internal import HTTPClient
-internal import HTTPTypes
+import HTTPClient
+import HTTPTypes
 package import Logging
-internal import NIOCore
-internal import Platform
-internal import Providers
+import NIOCore
+import Platform
+import Providers
 package import Registrations
 package import SQL
 package import Sealing

@@ -1,11 +1,11 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import HTTPClient
-internal import HTTPTypes
-internal import Registrations
-internal import SQL
-internal import Sealing
+import Basics
+import Foundation
+import HTTP
+import HTTPClient
+import HTTPTypes
+import Registrations
+import SQL
+import Sealing
 
 /// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md`).
 extension APIError {

@@ -1,5 +1,5 @@
 package import HTTP
-internal import HTTPTypes
+import HTTPTypes
 package import Hummingbird
 
 /// Errors with the same text in bouncer and chat server, and the codes that the other side acts on.

@@ -1,10 +1,10 @@
 package import Basics
 package import Foundation
-internal import HTTP
+import HTTP
 package import Logging
 package import Registrations
-internal import SQL
-internal import Sealing
+import SQL
+import Sealing
 
 /// Storing of chat servers' reports: figures, audit events and the list of their realms.
 extension Bouncer {

@@ -1,7 +1,7 @@
-internal import Foundation
-internal import HTTP
+import Foundation
+import HTTP
 package import Registrations
-internal import SQL
+import SQL
 
 /// A server's report about itself in one call (`Documentation/Protocols/Zulip.md` 4.2).
 package struct AnalyticsUpload: Sendable {

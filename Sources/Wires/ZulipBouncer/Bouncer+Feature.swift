@@ -1,8 +1,8 @@
-internal import Foundation
+import Foundation
 package import Logging
 package import Platform
-internal import Registrations
-internal import SQL
+import Registrations
+import SQL
 
 extension Bouncer {
   /// The bouncer that other chat servers call.

@@ -1,12 +1,12 @@
-internal import Basics
-internal import Delivery
+import Basics
+import Delivery
 package import Foundation
 package import HTTP
 package import Logging
 package import Providers
 package import Registrations
-internal import SQL
-internal import Sealing
+import SQL
+import Sealing
 
 /// Devices of old apps, which get unencrypted notifications.
 extension Bouncer {

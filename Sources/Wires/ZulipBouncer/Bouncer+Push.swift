@@ -1,9 +1,9 @@
-internal import Basics
-internal import Delivery
+import Basics
+import Delivery
 package import Foundation
 package import HTTP
 package import Logging
-internal import Providers
+import Providers
 package import Registrations
 package import Sealing
 

@@ -1,10 +1,10 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-internal import HTTP
-internal import Providers
-internal import Registrations
-internal import Sealing
+import Basics
+import Delivery
+import Foundation
+import HTTP
+import Providers
+import Registrations
+import Sealing
 
 /// The answer to a chat server's admin who asks why notifications do not arrive.
 package struct PushStatus: Sendable {

@@ -1,12 +1,12 @@
-internal import Delivery
-internal import Foundation
-internal import HTTP
-internal import Logging
-internal import NIOCore
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import Delivery
+import Foundation
+import HTTP
+import Logging
+import NIOCore
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 /// Calls that concern devices of the upstream bouncer (`Documentation/Protocols/Zulip.md` 9.5).
 extension Bouncer {

@@ -2,11 +2,11 @@ package import Basics
 package import Delivery
 package import Foundation
 package import HTTP
-internal import HTTPClient
-internal import HTTPTypes
-internal import Logging
+import HTTPClient
+import HTTPTypes
+import Logging
 package import Registrations
-internal import SQL
+import SQL
 package import Sealing
 
 /// The push notification service for Zulip's servers, independent of how it is called. ``ZulipBouncerRoutes``

@@ -1,7 +1,7 @@
 package import Basics
 package import Foundation
-package import HTTPClient
-internal import Registrations
+import HTTPClient
+import Registrations
 
 /// Settings of access to the bouncer, of its rate limits, and of how long it keeps chat servers' reports.
 package struct BouncerSettings: Sendable {

@@ -1,7 +1,7 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import HTTPClient
+import Basics
+import Foundation
+import HTTP
+import HTTPClient
 
 /// Decides when a host is called for a challenge. Anybody may ask for one, of any hostname that is registered here, and each
 /// has this program call a host. So a caller is never in the way of the one that the hostname belongs to:

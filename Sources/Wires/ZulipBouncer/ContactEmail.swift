@@ -1,8 +1,8 @@
-internal import Basics
-internal import HTTP
-internal import HTTPClient
-internal import Providers
-internal import Registrations
+import Basics
+import HTTP
+import HTTPClient
+import Providers
+import Registrations
 
 /// A contact email that Django's validator would accept (`Documentation/Protocols/Zulip.md` 3.2).
 struct ContactEmail {

@@ -1,16 +1,16 @@
-internal import AsyncHTTPClient
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import HTTPClient
-internal import NIOCore
-internal import NIOHTTP1
-internal import NIOPosix
-internal import NIOSSL
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import AsyncHTTPClient
+import Basics
+import Foundation
+import HTTP
+import HTTPClient
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 /// Fetches the secret that a host shows: `GET https://{host}/api/v1/zulip-services/verify/{token}/`.
 ///

@@ -1,7 +1,7 @@
-internal import Foundation
+import Foundation
 package import HTTP
-internal import Logging
-internal import Metrics
+import Logging
+import Metrics
 
 /// The reason why a notification of a request cannot be sent.
 package enum ItemFault: Error {

@@ -1,13 +1,13 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import HTTP
-internal import HTTPClient
-internal import Logging
-internal import NIOCore
-internal import Providers
-internal import Registrations
-internal import Sealing
+import HTTPClient
+import Logging
+import NIOCore
+import Providers
+import Registrations
+import Sealing
 
 /// An unencrypted notification from a chat server (`Documentation/Protocols/Zulip.md` 7.5 and 7.7).
 package struct LegacyNotification: Sendable {

@@ -1,12 +1,9 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-package import HTTP
-internal import HTTPClient
-internal import Logging
-internal import NIOCore
-package import Providers
-internal import Registrations
+import Basics
+import Delivery
+import Foundation
+import Logging
+import Providers
+import Registrations
 package import Sealing
 
 /// Results of a request's notifications.

@@ -1,12 +1,12 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import HTTP
-internal import HTTPClient
-internal import Logging
-internal import NIOCore
+import HTTPClient
+import Logging
+import NIOCore
 package import Providers
-internal import Registrations
+import Registrations
 package import Sealing
 
 /// A request of `push/e2ee/notify`: notifications for several devices.

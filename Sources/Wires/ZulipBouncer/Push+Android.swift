@@ -1,6 +1,6 @@
-internal import NIOCore
-internal import Providers
-internal import Sealing
+import NIOCore
+import Providers
+import Sealing
 
 extension Push {
   /// A push for an Android device: by FCM, or by Web Push if the token is a subscription.

@@ -1,12 +1,12 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import Logging
-internal import Registrations
-internal import SQL
+import Basics
+import Delivery
+import Foundation
+import HTTP
+import HTTPTypes
+import Hummingbird
+import Logging
+import Registrations
+import SQL
 
 extension ZulipBouncerRoutes {
   typealias ServerHandler = @Sendable (RemoteServer, Request, WireContext) async throws -> Response

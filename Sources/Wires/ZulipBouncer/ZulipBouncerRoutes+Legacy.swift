@@ -1,16 +1,16 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-internal import HTTP
-internal import HTTPClient
-internal import HTTPTypes
-internal import Hummingbird
-internal import Logging
-internal import NIOCore
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import Basics
+import Delivery
+import Foundation
+import HTTP
+import HTTPClient
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 /// `push/...` for old apps (`Documentation/Protocols/Zulip.md` 7).
 extension ZulipBouncerRoutes {

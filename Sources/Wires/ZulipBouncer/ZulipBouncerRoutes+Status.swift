@@ -1,11 +1,11 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import HTTP
-internal import Hummingbird
-internal import Providers
-internal import Registrations
-internal import Sealing
+import Hummingbird
+import Providers
+import Registrations
+import Sealing
 
 /// `push/status`, which only this bouncer has (`Documentation/Protocols/Zulip.md` 9.4).
 extension ZulipBouncerRoutes {

@@ -1,16 +1,16 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import HTTP
-internal import HTTPClient
-internal import HTTPTypes
-package import Hummingbird
-internal import Logging
-internal import NIOCore
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import HTTPClient
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 /// The ``Bouncer``'s HTTP endpoints for Zulip's servers: `/api/v1/remotes/...`
 /// (`Documentation/Protocols/Zulip.md` 2 to 7), and the VAPID key for apps without Google's services.

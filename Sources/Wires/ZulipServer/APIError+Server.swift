@@ -1,6 +1,6 @@
-internal import HTTP
-internal import HTTPTypes
-internal import ZulipBouncer
+import HTTP
+import HTTPTypes
+import ZulipBouncer
 
 /// Refusals used in more than one place, with Zulip's texts (`Documentation/Protocols/Zulip.md` 10).
 extension APIError {

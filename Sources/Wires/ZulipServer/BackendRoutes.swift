@@ -1,9 +1,9 @@
-internal import Foundation
+import Foundation
 package import HTTP
-internal import HTTPTypes
-package import Hummingbird
+import HTTPTypes
+import Hummingbird
 package import Registrations
-internal import SQL
+import SQL
 
 /// The API for the host application: its realms and users, and notifications to them.
 ///

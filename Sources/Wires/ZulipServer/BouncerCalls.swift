@@ -1,11 +1,11 @@
-internal import Basics
+import Basics
 package import Foundation
 package import HTTP
-internal import HTTPTypes
+import HTTPTypes
 package import Logging
 package import Providers
 package import Registrations
-internal import SQL
+import SQL
 package import Sealing
 package import ZulipBouncer
 

@@ -2,10 +2,10 @@ package import AsyncHTTPClient
 package import Foundation
 package import HTTP
 package import NIOCore
-internal import NIOHTTP1
+import NIOHTTP1
 package import Providers
 package import Registrations
-internal import SQL
+import SQL
 package import Sealing
 package import ZulipBouncer
 

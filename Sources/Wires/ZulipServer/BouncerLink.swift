@@ -1,10 +1,10 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
+import Basics
+import Foundation
+import HTTP
 package import Logging
 package import Registrations
-internal import SQL
-internal import ZulipBouncer
+import SQL
+import ZulipBouncer
 
 /// A chat server's link to its bouncer. It makes calls, and repeats until they succeed those that must not be lost: uploads of
 /// realms, at the start and when they change; registrations of devices' tokens, for a day (`Documentation/Decisions` 0010);

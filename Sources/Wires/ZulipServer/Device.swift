@@ -1,7 +1,7 @@
-internal import Foundation
-internal import HTTP
-internal import Providers
-internal import Sealing
+import Foundation
+import HTTP
+import Providers
+import Sealing
 
 /// A client of a user that wants notifications (`Documentation/Protocols/Zulip.md` 10.2 to 10.5). It is a
 /// pure state machine: each input changes the state and returns the changed ``Fields``, of which the user's

@@ -1,7 +1,7 @@
-internal import Foundation
-internal import HTTP
-internal import Registrations
-internal import SQL
+import Foundation
+import HTTP
+import Registrations
+import SQL
 
 extension Devices {
   /// Maximum number of event queues of a user; for one more, the one longest unused is removed.

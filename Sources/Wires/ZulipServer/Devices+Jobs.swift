@@ -1,8 +1,8 @@
-internal import Foundation
-internal import HTTP
-internal import Registrations
+import Foundation
+import HTTP
+import Registrations
 package import SQL
-internal import Sealing
+import Sealing
 
 /// A job: a device's token to be registered at the bouncer.
 struct RegistrationJob: Sendable {

@@ -1,6 +1,6 @@
 package import Foundation
-internal import Providers
-internal import Registrations
+import Providers
+import Registrations
 package import SQL
 package import Sealing
 

@@ -1,8 +1,8 @@
-internal import Basics
-internal import Foundation
+import Basics
+import Foundation
 package import Logging
-internal import SQL
-internal import Synchronization
+import SQL
+import Synchronization
 
 /// Wakes clients that wait for a user's events.
 package final class EventNotifier: Sendable {

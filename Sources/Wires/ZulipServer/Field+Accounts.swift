@@ -1,9 +1,9 @@
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import Registrations
-internal import SQL
+import Foundation
+import HTTP
+import HTTPTypes
+import Hummingbird
+import Registrations
+import SQL
 
 extension Field {
   /// A name for people: 1 to 100 characters, without surrounding white space.

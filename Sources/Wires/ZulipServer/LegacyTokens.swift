@@ -1,10 +1,10 @@
-internal import Foundation
-internal import HTTP
-internal import Logging
-internal import Providers
-internal import Registrations
+import Foundation
+import HTTP
+import Logging
+import Providers
+import Registrations
 package import SQL
-internal import Sealing
+import Sealing
 
 /// The tokens of users' old apps, and the unregistrations to be sent to the bouncer.
 ///

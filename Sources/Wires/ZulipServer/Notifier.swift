@@ -1,8 +1,8 @@
 package import HTTP
-internal import HTTPTypes
-internal import Providers
+import HTTPTypes
+import Providers
 package import Registrations
-internal import Sealing
+import Sealing
 package import ZulipBouncer
 
 /// Sends notifications to all devices of a user in one request to the bouncer. For devices with end-to-end

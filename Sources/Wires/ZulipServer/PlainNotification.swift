@@ -1,9 +1,9 @@
-internal import Foundation
-internal import HTTP
-internal import Providers
-internal import Registrations
-internal import Sealing
-internal import ZulipBouncer
+import Foundation
+import HTTP
+import Providers
+import Registrations
+import Sealing
+import ZulipBouncer
 
 /// The plaintext of a notification, before it is encrypted for each device
 /// (`Documentation/Protocols/Zulip.md` 5.6, 6.6 and 10.6).

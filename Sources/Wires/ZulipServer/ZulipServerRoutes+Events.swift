@@ -1,7 +1,7 @@
-internal import Basics
-internal import HTTP
-internal import Hummingbird
-internal import Registrations
+import Basics
+import HTTP
+import Hummingbird
+import Registrations
 
 /// A client's event queue (`Documentation/Protocols/Zulip.md` 10.3).
 extension ZulipServerRoutes {

@@ -1,6 +1,6 @@
 package import Logging
 package import Platform
-internal import SQL
+import SQL
 
 extension ZulipServerRoutes {
   /// The descriptions of its metrics.

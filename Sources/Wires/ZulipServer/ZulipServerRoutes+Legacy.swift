@@ -1,10 +1,10 @@
-internal import Foundation
-internal import HTTP
-internal import Hummingbird
-internal import Providers
-internal import Registrations
-internal import Sealing
-internal import ZulipBouncer
+import Foundation
+import HTTP
+import Hummingbird
+import Providers
+import Registrations
+import Sealing
+import ZulipBouncer
 
 /// Endpoints for old apps (`Documentation/Protocols/Zulip.md` 10.8).
 extension ZulipServerRoutes {

@@ -1,13 +1,13 @@
-internal import Basics
-internal import Foundation
+import Basics
+import Foundation
 package import HTTP
-internal import HTTPTypes
-package import Hummingbird
-internal import Logging
-internal import Providers
+import HTTPTypes
+import Hummingbird
+import Logging
+import Providers
 package import Registrations
-internal import Sealing
-internal import ZulipBouncer
+import Sealing
+import ZulipBouncer
 
 /// The server endpoints at which Zulip's apps register their devices (`Documentation/Protocols/Zulip.md` 10),
 /// for chats without push code of their own.

@@ -1,11 +1,11 @@
-internal import Basics
+import Basics
 package import Foundation
-internal import HTTPClient
+import HTTPClient
 package import Registrations
 package import SQL
 package import Sealing
-internal import Synchronization
-internal import TestDatabase
+import Synchronization
+import TestDatabase
 package import TestSupport
 
 /// A database of a test's own with the stores on it, and a clock that the test sets.

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// Texts that are most expensive to process as `Character`s: each is one grapheme cluster or a few, which
 /// comparing, hashing and searching by canonical equivalence decompose and sort.

@@ -1,4 +1,4 @@
-internal import Crypto
+import Crypto
 package import Foundation
 import HTTPTypes
 package import Hummingbird

@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 
 extension JSON {
   /// The document in compact form, as UTF-8 with non-ASCII characters unescaped.

@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 
 /// A recursive descent parser over bytes that are not copied.
 struct JSONParser {

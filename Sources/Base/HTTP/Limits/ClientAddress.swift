@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 package import NIOCore
 
 /// The address of a client, independent of its spelling: `::ffff:192.0.2.1`, as a listener on `::` sees an

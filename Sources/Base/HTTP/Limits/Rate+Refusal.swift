@@ -1,5 +1,5 @@
 package import Basics
-internal import Foundation
+import Foundation
 package import HTTPTypes
 
 extension Rate {

@@ -1,5 +1,5 @@
 import Foundation
-internal import HTTPClient
+import HTTPClient
 import HTTPTypes
 package import Hummingbird
 package import Logging

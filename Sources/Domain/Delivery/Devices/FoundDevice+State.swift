@@ -1,6 +1,6 @@
-internal import Foundation
-internal import Providers
-internal import Registrations
+import Foundation
+import Providers
+import Registrations
 
 extension FoundDevice {
   /// The device's state, from worst to best.

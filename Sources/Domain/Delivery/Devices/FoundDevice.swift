@@ -1,9 +1,9 @@
 package import Foundation
 package import HTTP
-internal import HTTPClient
+import HTTPClient
 package import Providers
 package import Registrations
-internal import SQL
+import SQL
 package import Sealing
 
 /// A registration, with everything that shows whether its device gets notifications: for people as ``facts``, for

@@ -1,11 +1,11 @@
-internal import Basics
-internal import Crypto
-internal import Foundation
-internal import HTTPClient
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import Basics
+import Crypto
+import Foundation
+import HTTPClient
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 /// A search for devices, within one read transaction.
 struct SnapshotSearch {

@@ -1,12 +1,8 @@
-import Basics
-package import Foundation
-import HTTP
-import HTTPClient
+import Foundation
 import Providers
 import Registrations
-package import SQL
+import SQL
 package import Sealing
-import Synchronization
 
 extension Connection {
   /// The rows to be removed of a registration that has too many, each with its share; the share is nil if this program does

@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 package import Foundation
 
 /// What a file below `Keys` lets this service send.

@@ -1,5 +1,5 @@
 package import Foundation
-internal import HTTPClient
+import HTTPClient
 
 /// The meaning of a provider's answer, or of a missing answer, for a notification and its token.
 ///

@@ -1,6 +1,6 @@
-internal import AsyncHTTPClient
-internal import HTTPClient
-internal import NIOCore
+import AsyncHTTPClient
+import HTTPClient
+import NIOCore
 
 extension Reason {
   /// Why a call to another host by ``OutgoingClient`` has no answer that can be read.

@@ -1,6 +1,6 @@
 package import Basics
 package import Foundation
-package import HTTPClient
+import HTTPClient
 
 /// Weighs what a provider says about a token against its other answers on the route, for one group of tokens.
 ///

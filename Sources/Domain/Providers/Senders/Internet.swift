@@ -1,5 +1,5 @@
 import Foundation
-internal import HTTPClient
+import HTTPClient
 import Logging
 import NIOCore
 import NIOPosix

@@ -1,6 +1,6 @@
 import Basics
 package import Foundation
-internal import HTTPClient
+import HTTPClient
 package import NIOCore
 import NIOHPACK
 

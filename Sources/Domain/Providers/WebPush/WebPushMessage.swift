@@ -1,6 +1,6 @@
 import Crypto
 package import Foundation
-internal import HTTPClient
+import HTTPClient
 package import NIOCore
 import NIOHPACK
 

@@ -1,6 +1,6 @@
 package import Basics
-internal import Foundation
-internal import HTTPClient
+import Foundation
+import HTTPClient
 
 /// The settings of Web Push.
 package struct WebPushSettings: Sendable {

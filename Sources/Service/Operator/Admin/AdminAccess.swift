@@ -1,8 +1,8 @@
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import Sealing
+import Foundation
+import HTTP
+import HTTPTypes
+import Hummingbird
+import Sealing
 
 /// Decides who may see the operator's pages: everybody who can reach the listener or, if `admin.token` is
 /// set, everybody who sends that token as a bearer token or has signed in with it.

@@ -1,7 +1,7 @@
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
+import Foundation
+import HTTP
+import HTTPTypes
+import Hummingbird
 
 /// The operator's pages: templates in `Templates/`, filled from values.
 enum AdminPages {

@@ -1,11 +1,11 @@
-internal import Delivery
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Hummingbird
-internal import NIOCore
-internal import SQL
-internal import Sealing
+import Delivery
+import Foundation
+import HTTP
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import SQL
+import Sealing
 
 /// The operator's pages under `/admin`.
 struct AdminRoutes: Sendable {

@@ -1,6 +1,6 @@
-internal import Foundation
-internal import SQL
-internal import Synchronization
+import Foundation
+import SQL
+import Synchronization
 
 /// The random number that every session of the operator's pages is bound to. Signing out replaces it in the database, which
 /// ends every session on every node, also in a cookie that somebody has copied.

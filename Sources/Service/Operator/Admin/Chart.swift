@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// A chart of bars or lines as inline SVG, 1000 by 100 units, with a text for what it shows.
 struct Chart: Sendable {

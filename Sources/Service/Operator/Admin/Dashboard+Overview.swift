@@ -1,10 +1,10 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-internal import Platform
-internal import Providers
-internal import Registrations
-internal import Sealing
+import Basics
+import Delivery
+import Foundation
+import Platform
+import Providers
+import Registrations
+import Sealing
 
 /// Values for `overview.mustache`. Nil stands for what could not be read from the database in time.
 struct Overview: Sendable {

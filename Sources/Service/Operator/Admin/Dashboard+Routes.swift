@@ -1,8 +1,8 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-internal import Providers
-internal import SQL
+import Basics
+import Delivery
+import Foundation
+import Providers
+import SQL
 
 extension Dashboard {
   func routes(_ health: Health, _ report: HourlyCounts.Report?) -> Overview.Routes {

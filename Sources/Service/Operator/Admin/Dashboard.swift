@@ -1,6 +1,6 @@
 package import Delivery
 package import Foundation
-internal import HTTP
+import HTTP
 package import Platform
 package import Registrations
 package import SQL

@@ -1,5 +1,5 @@
-internal import Basics
-internal import Foundation
+import Basics
+import Foundation
 
 /// A text of a page, in pieces that may be marked, linked, or stand for a time.
 struct PageText: Sendable, ExpressibleByStringInterpolation {

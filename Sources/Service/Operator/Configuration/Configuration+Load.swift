@@ -1,9 +1,9 @@
 package import Basics
-internal import Foundation
-internal import HTTP
-internal import Providers
-internal import Registrations
-internal import ZulipServer
+import Foundation
+import HTTP
+import Providers
+import Registrations
+import ZulipServer
 
 extension Configuration {
   /// Reads the configuration. Later sources win: defaults, file, environment, command line.

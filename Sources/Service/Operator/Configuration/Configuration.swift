@@ -1,6 +1,6 @@
 package import Basics
 package import Delivery
-internal import Foundation
+import Foundation
 package import HTTP
 package import NextcloudProxy
 package import NextcloudServer

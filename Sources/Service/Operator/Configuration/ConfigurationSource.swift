@@ -1,8 +1,8 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import Platform
-internal import Yams
+import Basics
+import Foundation
+import HTTP
+import Platform
+import Yams
 
 /// The raw values after merging all sources, each with its source.
 ///

@@ -1,6 +1,6 @@
-internal import Foundation
-internal import Platform
-internal import SQL
+import Foundation
+import Platform
+import SQL
 
 extension Doctor {
   /// Whether what the database has committed survives a power loss and a failover.

@@ -1,14 +1,14 @@
-internal import Basics
-internal import Crypto
-internal import Delivery
-internal import Foundation
-internal import HTTP
+import Basics
+import Crypto
+import Delivery
+import Foundation
+import HTTP
 package import HTTPClient
-internal import NIOCore
-internal import Platform
+import NIOCore
+import Platform
 package import Providers
-internal import SQL
-internal import Sealing
+import SQL
+import Sealing
 
 extension Doctor {
   /// Longer than a connection or a sign-in may take, whose failure then says why.

@@ -1,9 +1,9 @@
-internal import HTTP
-internal import NextcloudProxy
-internal import NextcloudServer
-internal import Platform
-internal import Registrations
-internal import SQL
+import HTTP
+import NextcloudProxy
+import NextcloudServer
+import Platform
+import Registrations
+import SQL
 
 extension Doctor {
   /// Reports that others are told the listener's own address, because `http.public_url` is not set. Not for a first

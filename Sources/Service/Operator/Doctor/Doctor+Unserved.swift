@@ -1,11 +1,11 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-internal import Platform
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
+import Basics
+import Delivery
+import Foundation
+import Platform
+import Providers
+import Registrations
+import SQL
+import Sealing
 
 extension Doctor {
   /// How many apps and projects are listed.

@@ -1,14 +1,14 @@
-internal import Basics
-internal import Delivery
+import Basics
+import Delivery
 package import Foundation
-internal import Logging
-internal import Migrations
+import Logging
+import Migrations
 package import Platform
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
-internal import ZulipBouncer
+import Providers
+import Registrations
+import SQL
+import Sealing
+import ZulipBouncer
 
 /// Checks everything that the service depends on, without changing anything, and says how to fix each fault.
 package struct Doctor: Sendable {

@@ -1,13 +1,13 @@
-internal import Basics
+import Basics
 package import Foundation
-internal import HTTP
-internal import Migrations
+import HTTP
+import Migrations
 package import Platform
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
-internal import ZulipBouncer
+import Providers
+import Registrations
+import SQL
+import Sealing
+import ZulipBouncer
 
 extension StartCheck {
   /// The checks that need none of the service's own parts.

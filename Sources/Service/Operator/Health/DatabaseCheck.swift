@@ -1,9 +1,9 @@
-internal import Basics
-internal import Foundation
-internal import Platform
-internal import Providers
-internal import SQL
-internal import Synchronization
+import Basics
+import Foundation
+import Platform
+import Providers
+import SQL
+import Synchronization
 
 /// Checks whether the database answers and can be written.
 final class DatabaseCheck: Sendable {

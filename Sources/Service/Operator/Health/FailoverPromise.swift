@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 package import SQL
 
 /// What a PostgreSQL server promises for a failover: whether what it has answered is still there when one of

@@ -1,5 +1,5 @@
 package import Foundation
-internal import HTTP
+import HTTP
 package import SQL
 
 /// What PostgreSQL promises for a failover, and what the last one may have cost.

@@ -1,7 +1,7 @@
 package import Delivery
-internal import Foundation
+import Foundation
 package import HTTP
-internal import Providers
+import Providers
 
 /// Notifications that no credential serves.
 extension Health {

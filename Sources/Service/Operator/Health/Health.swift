@@ -1,8 +1,8 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import HTTP
-internal import Providers
+import Providers
 
 /// The health of the service and its parts at one moment: `/readyz` reports it as JSON, `/admin` in
 /// sentences.

@@ -1,8 +1,8 @@
-internal import Basics
+import Basics
 package import HTTP
-internal import HTTPTypes
+import HTTPTypes
 package import Hummingbird
-internal import NIOCore
+import NIOCore
 package import Sealing
 
 /// The operator's listener: health, readiness, metrics and pages.

@@ -1,6 +1,6 @@
-internal import Basics
-internal import SQL
-internal import Synchronization
+import Basics
+import SQL
+import Synchronization
 
 /// A query that may take long. A caller waits for a limited time. Callers that come while the query runs
 /// share its answer, so that no queries pile up while it hangs.

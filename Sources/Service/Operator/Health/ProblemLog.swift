@@ -1,8 +1,8 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
+import Basics
+import Delivery
+import Foundation
 package import Logging
-internal import Platform
+import Platform
 package import Providers
 
 extension Readiness {

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// Decides when to log a problem: once when it begins, and once when it is over.
 struct ProblemReporter: Sendable {

@@ -1,14 +1,11 @@
-internal import Basics
-internal import Delivery
-internal import Foundation
-internal import HTTP
-internal import Logging
-internal import Platform
-internal import Providers
-internal import Registrations
-internal import SQL
-internal import Sealing
-internal import Synchronization
+import Basics
+import Delivery
+import Foundation
+import HTTP
+import Platform
+import Providers
+import Registrations
+import Sealing
 
 /// What is looked at without asking the database.
 extension Readiness {

@@ -1,14 +1,14 @@
-internal import Basics
+import Basics
 package import Delivery
 package import Foundation
 package import HTTP
-internal import Logging
+import Logging
 package import Platform
 package import Providers
 package import Registrations
 package import SQL
-internal import Sealing
-internal import Synchronization
+import Sealing
+import Synchronization
 
 /// Checks whether the service can do its work.
 package final class Readiness: Sendable {

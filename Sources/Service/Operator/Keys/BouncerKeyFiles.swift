@@ -1,10 +1,10 @@
-internal import Basics
+import Basics
 package import Foundation
-internal import HTTP
-internal import Platform
-internal import Providers
-internal import Registrations
-internal import SQL
+import HTTP
+import Platform
+import Providers
+import Registrations
+import SQL
 package import Sealing
 
 /// Reads and changes the bouncer's key pairs in `Keys/bouncer/*.json`, for commands. A running service picks

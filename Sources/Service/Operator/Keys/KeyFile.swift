@@ -1,9 +1,9 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import Platform
-internal import Providers
-internal import Sealing
+import Basics
+import Foundation
+import HTTP
+import Platform
+import Providers
+import Sealing
 
 struct KeyFile: Sendable, Equatable {
   enum Content: Sendable {

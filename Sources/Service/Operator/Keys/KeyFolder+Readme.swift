@@ -1,8 +1,8 @@
-internal import Basics
-internal import Foundation
-internal import Platform
-internal import Providers
-internal import Sealing
+import Basics
+import Foundation
+import Platform
+import Providers
+import Sealing
 
 extension KeyFolder {
   /// The text of `README.md` in the folder of keys.

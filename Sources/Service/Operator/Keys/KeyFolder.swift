@@ -1,12 +1,12 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
+import Basics
+import Foundation
+import HTTP
 package import Logging
-internal import Metrics
-internal import Platform
+import Metrics
+import Platform
 package import Providers
 package import Sealing
-internal import Synchronization
+import Synchronization
 
 /// The folder of keys and credentials (`Keys/README.md`), read at the start and whenever one of its files
 /// changes. If a changed file cannot be read, its former contents stay in use.

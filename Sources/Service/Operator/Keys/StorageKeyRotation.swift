@@ -1,10 +1,10 @@
-internal import Basics
-internal import Foundation
-internal import Platform
+import Basics
+import Foundation
+import Platform
 package import Registrations
 package import SQL
-internal import Sealing
-internal import Synchronization
+import Sealing
+import Synchronization
 
 /// Replaces the key in `storage.key` while no other process uses the database.
 ///

@@ -1,7 +1,7 @@
-internal import Foundation
-internal import Providers
+import Foundation
+import Providers
 package import Registrations
-internal import SQL
+import SQL
 package import Sealing
 
 /// Registrations at the upstream bouncer. Of an end-to-end encrypted one only the realm and the token id are known; an old

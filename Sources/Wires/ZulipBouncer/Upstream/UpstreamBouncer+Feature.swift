@@ -1,6 +1,6 @@
-internal import Foundation
+import Foundation
 package import Platform
-internal import SQL
+import SQL
 
 extension UpstreamBouncer {
   /// The descriptions of its metrics.

@@ -1,8 +1,8 @@
-internal import Foundation
+import Foundation
 package import HTTP
-internal import Providers
+import Providers
 package import Registrations
-internal import SQL
+import SQL
 
 extension UpstreamBouncer {
   /// Gives a server a new key at the upstream bouncer.

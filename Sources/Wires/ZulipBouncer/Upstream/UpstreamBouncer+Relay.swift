@@ -1,9 +1,9 @@
 package import Delivery
-internal import HTTPClient
-internal import Logging
-internal import Providers
+import HTTPClient
+import Logging
+import Providers
 package import Registrations
-internal import SQL
+import SQL
 
 extension UpstreamBouncer: Relay {
   package func move(

@@ -1,12 +1,12 @@
-internal import Basics
-internal import Foundation
-internal import HTTP
-internal import HTTPTypes
-internal import Logging
-internal import NIOCore
-internal import Providers
-internal import Registrations
-internal import SQL
+import Basics
+import Foundation
+import HTTP
+import HTTPTypes
+import Logging
+import NIOCore
+import Providers
+import Registrations
+import SQL
 
 /// The calls made in the background: reports, and unregistrations of old apps.
 extension UpstreamBouncer {

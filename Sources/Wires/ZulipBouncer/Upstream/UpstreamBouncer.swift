@@ -1,14 +1,14 @@
-internal import Basics
+import Basics
 package import Delivery
 package import Foundation
 package import HTTP
-internal import HTTPClient
-internal import HTTPTypes
+import HTTPClient
+import HTTPTypes
 package import Logging
-internal import NIOCore
+import NIOCore
 package import Providers
 package import Registrations
-internal import SQL
+import SQL
 package import Sealing
 
 /// The upstream bouncer (`upstream.url`). Beside this service it serves the app from the store: devices whose registration

@@ -1,8 +1,8 @@
-internal import Basics
-internal import Foundation
+import Basics
+import Foundation
 package import Platform
 package import Providers
-internal import Registrations
+import Registrations
 
 extension UpstreamLinks {
   private static let timeout = Duration.seconds(10)

@@ -1,11 +1,8 @@
-internal import Basics
+import Basics
 package import Foundation
-internal import HTTP
-internal import HTTPClient
-package import Providers
-package import Registrations
-package import SQL
-package import Sealing
+import Providers
+import Registrations
+import SQL
 
 extension UpstreamLinks {
   /// Stores the key with which a server signs in, unless one is stored already. Notifications that wait because its key was

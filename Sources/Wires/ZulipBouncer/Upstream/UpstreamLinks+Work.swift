@@ -1,9 +1,9 @@
 package import Foundation
-internal import HTTP
+import HTTP
 package import Providers
 package import Registrations
 package import SQL
-internal import Sealing
+import Sealing
 
 /// The queues of what is passed on later: servers' reports, and old apps' tokens that are no longer used.
 extension UpstreamLinks {

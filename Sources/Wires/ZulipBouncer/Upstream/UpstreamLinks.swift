@@ -1,7 +1,7 @@
-internal import Basics
+import Basics
 package import Foundation
-internal import HTTP
-internal import HTTPClient
+import HTTP
+import HTTPClient
 package import Providers
 package import Registrations
 package import SQL

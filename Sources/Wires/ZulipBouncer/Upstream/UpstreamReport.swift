@@ -1,7 +1,7 @@
-internal import Basics
+import Basics
 package import Foundation
 package import Platform
-internal import Providers
+import Providers
 
 /// A chat server's upstream link, as the operator sees it.
 package struct UpstreamReport: Sendable {

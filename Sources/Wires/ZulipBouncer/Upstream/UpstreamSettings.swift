@@ -1,6 +1,6 @@
 package import Basics
 package import Foundation
-internal import HTTP
+import HTTP
 
 /// The setting of the upstream bouncer.
 package struct UpstreamSettings: Sendable {
