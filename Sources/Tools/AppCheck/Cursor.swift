@@ -14,10 +14,7 @@ struct Cursor {
     bytes.indices.contains(place + offset) ? bytes[place + offset] : 0
   }
 
-  func has(_ text: StaticString) -> Bool {
-    guard place + text.utf8CodeUnitCount <= bytes.count else { return false }
-    return (0..<text.utf8CodeUnitCount).allSatisfy { bytes[place + $0] == text.utf8Start[$0] }
-  }
+  func has(_ text: StaticString) -> Bool { text.withUTF8Buffer { bytes[place...].starts(with: $0) } }
 
   mutating func advance(_ count: Int = 1) {
     for _ in 0..<min(count, bytes.count - place) {

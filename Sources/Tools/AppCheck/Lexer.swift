@@ -27,6 +27,7 @@ enum Language: Sendable {
 struct Lexer {
   private var cursor: Cursor
   private let language: Language
+  /// What is set for `#if`.
   private let conditions: Set<Name>
   /// The line in which the last token ends.
   private var last = 0
@@ -34,7 +35,6 @@ struct Lexer {
   private var branches: [(isOn: Bool, wasOn: Bool, isOutsideOn: Bool)] = []
   private var endsInside = false
 
-  /// - Parameter conditions: what is set for `#if`.
   init(_ bytes: [UInt8], _ language: Language, _ conditions: Set<Name>) {
     (cursor, self.language, self.conditions) = (Cursor(bytes), language, conditions)
   }
@@ -56,28 +56,19 @@ struct Lexer {
 
   /// Reads one token, or what is none: nil.
   private mutating func step() -> Code.Token? {
-    let (byte, next) = (cursor.byte(), cursor.byte(1))
-    if byte.isBlank {
-      cursor.advance()
-      return nil
+    switch cursor.byte() {
+    case let byte where byte.isBlank: cursor.advance()
+    case "/" where cursor.byte(1) == "/": cursor.skip { $0 != "\n" }
+    case "/" where cursor.byte(1) == "*": skipComment()
+    case "#" where last < cursor.line && language.hasConditions && readCondition(): break
+    case "\"", "'": return text()
+    default:
+      let (start, line) = (cursor.place, cursor.line)
+      let isWord = !cursor.skip { $0.isWord || $0 == "$" }.isEmpty
+      if !isWord { cursor.advance() }
+      return token(isWord ? .word : .mark, start, line)
     }
-    if byte == "/", next == "/" {
-      cursor.skip { $0 != "\n" }
-      return nil
-    }
-    if byte == "/", next == "*" {
-      skipComment()
-      return nil
-    }
-    if byte == "#", last < cursor.line, language.hasConditions, readCondition() { return nil }
-    if byte == "\"" || byte == "'" { return text() }
-    let (start, line) = (cursor.place, cursor.line)
-    guard byte.isWord || byte == "$" else {
-      cursor.advance()
-      return token(.mark, start, line)
-    }
-    cursor.skip { $0.isWord || $0 == "$" }
-    return token(.word, start, line)
+    return nil
   }
 
   private func token(_ kind: Code.Token.Kind, _ start: Int, _ line: Int) -> Code.Token {
@@ -88,10 +79,10 @@ struct Lexer {
     let isNested = [.swift, .kotlin, .dart].contains(language)
     var depth = 0
     repeat {
-      if cursor.byte() == "/", cursor.byte(1) == "*" {
+      if cursor.has("/*") {
         if depth == 0 || isNested { depth += 1 }
         cursor.advance(2)
-      } else if cursor.byte() == "*", cursor.byte(1) == "/" {
+      } else if cursor.has("*/") {
         depth -= 1
         cursor.advance(2)
       } else {

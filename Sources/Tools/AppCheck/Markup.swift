@@ -18,17 +18,6 @@ struct Element {
 
   /// The elements in it, and those in these, in order.
   var descendants: [Element] { children.flatMap { [$0] + $0.descendants } }
-
-  /// The first element of a file; nil if there is none.
-  init?(_ data: Data, _ budget: Budget) throws {
-    var markup = Markup(cursor: Cursor(Array(data)), budget: budget)
-    var document = Element(name: "", line: 1)
-    _ = try markup.readContent(of: &document, 0)
-    guard let root = document.children.first else { return nil }
-    self = root
-  }
-
-  fileprivate init(name: Name, line: Int) { (self.name, self.line) = (name, line) }
 }
 
 private struct Markup {
@@ -75,16 +64,14 @@ private struct Markup {
 
   private mutating func child(_ depth: Int) throws -> Element {
     try budget.step(20)
-    var element = Element(name: "", line: cursor.line)
+    let line = cursor.line
     cursor.advance()
-    element = Element(name: word(), line: element.line)
+    var element = Element(name: word(), line: line)
     while !cursor.isAtEnd, cursor.byte() != ">" {
       if cursor.byte().isBlank || cursor.byte() == "/" {
-        element.isWhole = cursor.byte() == "/"
         cursor.advance()
         continue
       }
-      element.isWhole = false
       let key = word()
       cursor.skip(while: \.isBlank)
       guard cursor.byte() == "=" else {
@@ -101,6 +88,7 @@ private struct Markup {
       element.attributes.append((key, Name(Self.resolved(cursor.skip { $0 != quote })), line))
       cursor.advance()
     }
+    element.isWhole = cursor.byte() == ">" && cursor.byte(-1) == "/"
     cursor.advance()
     if !element.isWhole { element.isWhole = try readContent(of: &element, depth + 1) == element.name }
     return element
@@ -129,6 +117,15 @@ private struct Markup {
 }
 
 extension Element {
+  /// The first element of a file; nil if there is none.
+  init?(_ data: Data, _ budget: Budget) throws {
+    var markup = Markup(cursor: Cursor(Array(data)), budget: budget)
+    var document = Element(name: "", line: 1)
+    _ = try markup.readContent(of: &document, 0)
+    guard let root = document.children.first else { return nil }
+    self = root
+  }
+
   /// The texts of an Android app's `res/values` file, by name.
   func androidTexts(in file: Name) -> [(name: Name, value: Value)] {
     children.filter { $0.name == "string" || $0.name == "item" }.compactMap { element in

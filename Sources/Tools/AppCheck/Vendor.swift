@@ -2,16 +2,11 @@ internal import Foundation
 
 /// `1:NUMBER:android:HASH`, as Firebase names an app.
 struct FirebaseApp {
-  let number: String
-  let platform: String
-  let hash: String
+  let number, platform, hash: String
 
   init?(_ text: String) {
-    let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-    guard parts.count == 4, parts[0] == "1", !parts[1].isEmpty, parts[1].utf8.allSatisfy(\.isDigit),
-      parts[3].utf8.count >= 8, parts[3].utf8.allSatisfy({ $0.isHexDigit })
-    else { return nil }
-    (number, platform, hash) = (parts[1], parts[2], parts[3])
+    guard let match = text.wholeMatch(of: /1:([0-9]+):([^:]*):([0-9A-Fa-f]{8,})/) else { return nil }
+    (number, platform, hash) = (String(match.1), String(match.2), String(match.3))
   }
 
   /// What stands at the number's place, in whatever form.
@@ -23,11 +18,7 @@ struct FirebaseApp {
   static func isNumber(_ text: String) -> Bool { text.utf8.allSatisfy(\.isDigit) }
 
   /// The form that the Firebase library demands of an API key when it asks for a token.
-  static func isKey(_ text: String) -> Bool {
-    let bytes = text.utf8
-    return bytes.count == 39 && bytes.first == "A"
-      && bytes.allSatisfy { $0 < 0x80 && ($0.isWord || $0 == "-") }
-  }
+  static func isKey(_ text: String) -> Bool { text.wholeMatch(of: /A[0-9A-Za-z_-]{38}/) != nil }
 }
 
 /// Values of the vendors' own apps: where one of them is still there, the app is not rebuilt.

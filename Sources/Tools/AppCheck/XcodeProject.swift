@@ -109,10 +109,10 @@ struct XcodeProject {
   var conditions: Set<Name> {
     get throws {
       guard let release = targets.first(where: \.isApp)?.release else { return [] }
-      let settings = [
-        try release["SWIFT_ACTIVE_COMPILATION_CONDITIONS"], try release["GCC_PREPROCESSOR_DEFINITIONS"],
-      ]
-      let words = settings.flatMap { $0?.name.bytes.split(separator: " ") ?? [] }.map { Name($0) }
+      let keys: [Name] = ["SWIFT_ACTIVE_COMPILATION_CONDITIONS", "GCC_PREPROCESSOR_DEFINITIONS"]
+      let words = try keys.flatMap { try release[$0]?.name.bytes.split(separator: " ") ?? [] }.map {
+        Name($0)
+      }
       return Set(words.filter { !$0.hasSuffix("=0") }.map { Name($0.bytes.prefix { $0 != "=" }) })
     }
   }
@@ -123,7 +123,7 @@ struct XcodeProject {
     guard let data = try files.data(file), let list = try PropertyList.read(data, budget),
       let objects = list["objects"]?.members, let project = list["rootObject"]?.text.flatMap({ objects[$0] })
     else { return nil }
-    let root = file.folder.dropping(suffix: "/").folder
+    let root = Name(file.folder.bytes.dropLast()).folder
     (self.file, self.root) = (file, root)
 
     func object(_ id: PropertyList?) -> PropertyList? { id?.text.flatMap { objects[$0] } }
@@ -144,8 +144,10 @@ struct XcodeProject {
         let base =
           configuration["baseConfigurationReference"]
           ?? configuration["baseConfigurationReferenceRelativePath"]
-        let path = object(base)?["path"]?.text ?? base?.text
-        return (name, [settings, try path.map { try Self.settings($0, root, files) } ?? [:]])
+        // Groups of the project may lie in other folders than on disk, so the file is known by the end of its path.
+        let end = (object(base)?["path"]?.text ?? base?.text).map { "/" + $0.last }
+        let xcconfig = end.flatMap { end in files.names.first { $0.hasPrefix(root) && $0.hasSuffix(end) } }
+        return (name, [settings, try xcconfig.map { try Self.settings($0, files) } ?? [:]])
       }
     }
 
@@ -158,11 +160,9 @@ struct XcodeProject {
       }.flatMap { members("files", of: $0) }.compactMap { $0["fileRef"]?.text })
     let own = try layers(project)
     targets = try all.compactMap { target in
-      guard let type = target["productType"]?.text,
-        type == "com.apple.product-type.application" || type.contains("extension")
-      else { return nil }
-      let name = target["name"]?.text ?? ""
+      let (name, type) = (target["name"]?.text ?? "", target["productType"]?.text ?? "")
       let isApp = type == "com.apple.product-type.application"
+      guard isApp || type.contains("extension") else { return nil }
       return Target(
         name: name, isApp: isApp,
         isEmbedded: isApp || target["productReference"]?.text.map(copied.contains) ?? false,
@@ -175,16 +175,6 @@ struct XcodeProject {
     }
   }
 
-  /// The settings of an xcconfig file that the project names. Groups of the project may lie in other folders than on
-  /// disk, so the file is known by the end of its path.
-  private static func settings(_ path: Name, _ root: Name, _ files: AppFiles) throws -> Settings {
-    var settings: Settings = [:]
-    if let name = files.names.first(where: { $0.hasPrefix(root) && $0.hasSuffix("/" + path.last) }) {
-      try add(name, to: &settings, files, depth: 0)
-    }
-    return settings
-  }
-
   /// The lines of an xcconfig file, without comments.
   static func lines(of data: Data) -> [Name] {
     data.split(separator: "\n", omittingEmptySubsequences: false).map { line in
@@ -192,17 +182,21 @@ struct XcodeProject {
     }
   }
 
-  private static func add(_ name: Name, to settings: inout Settings, _ files: AppFiles, depth: Int) throws {
-    guard depth < 8, let data = try files.data(name) else { return }
+  /// The settings of an xcconfig file, and of those that it includes.
+  private static func settings(_ name: Name, _ files: AppFiles, depth: Int = 0) throws -> Settings {
+    var settings: Settings = [:]
+    guard depth < 8, let data = try files.data(name) else { return settings }
     for (index, text) in lines(of: data).enumerated() {
       try files.budget.step()
       if text.hasPrefix("#include") {
         let parts = text.bytes.split(separator: "\"")
-        if parts.count >= 2 { try add(name.folder + Name(parts[1]), to: &settings, files, depth: depth + 1) }
+        guard parts.count >= 2 else { continue }
+        settings.merge(try self.settings(name.folder + Name(parts[1]), files, depth: depth + 1)) { $1 }
       } else if let split = text.bytes.firstIndex(of: "=") {
         let key = Name(text.bytes[..<split]).trimmed
         settings[key] = Value(Name(text.bytes[(split + 1)...]).trimmed, file: name, line: index + 1)
       }
     }
+    return settings
   }
 }
