@@ -5,35 +5,29 @@ internal import Foundation
 
 /// The pool of texts in a chunk of an APK's manifest or resource table.
 private struct StringPool {
-  static let type = 0x0001
-  private static let utf8 = 0x100
-
-  private let reader: LittleEndian
+  private let data: Data
   private let start: Int
   private let count: Int
   private let isUTF8: Bool
   private let texts: Int
 
   /// - Parameter start: where the chunk begins.
-  init?(_ reader: LittleEndian, at start: Int) {
-    guard reader.u16(start) == Self.type, let count = reader.u32(start + 8),
-      let flags = reader.u32(start + 16), let texts = reader.u32(start + 20)
+  init?(_ data: Data, at start: Int) {
+    guard data.u16(start) == 0x0001, let count = data.u32(start + 8),
+      let flags = data.u32(start + 16), let texts = data.u32(start + 20)
     else { return nil }
-    self.reader = reader
-    self.start = start
-    self.count = count
-    isUTF8 = flags & Self.utf8 != 0
-    self.texts = start + texts
+    (self.data, self.start, self.count, self.texts) = (data, start, count, start + texts)
+    isUTF8 = flags & 0x100 != 0
   }
 
   /// A text; nil if there is none, or one that is longer than any value.
   subscript(index: Int) -> Name? {
-    guard index < count, let offset = reader.u32(start + 28 + 4 * index) else { return nil }
+    guard index < count, let offset = data.u32(start + 28 + 4 * index) else { return nil }
     var place = texts + offset
     // In front of UTF-8, the length in UTF-16 units stands as well.
     if isUTF8 { _ = length(&place) }
     guard let length = length(&place), length <= Budget.value,
-      let bytes = reader.bytes(place, isUTF8 ? length : 2 * length)
+      let bytes = data.part(place, isUTF8 ? length : 2 * length)
     else { return nil }
     return isUTF8 ? Name(bytes) : String(data: bytes, encoding: .utf16LittleEndian).map { Name($0) }
   }
@@ -41,19 +35,19 @@ private struct StringPool {
   /// A length of one unit, or of two if the first bit is set.
   private func length(_ place: inout Int) -> Int? {
     let (size, bit) = isUTF8 ? (1, 0x80) : (2, 0x8000)
-    guard let first = reader.number(place, size) else { return nil }
+    guard let first = data.number(place, size) else { return nil }
     place += size
     guard first & bit != 0 else { return first }
     defer { place += size }
-    return reader.number(place, size).map { (first - bit) << (8 * size) | $0 }
+    return data.number(place, size).map { (first - bit) << (8 * size) | $0 }
   }
 
-  /// The texts of a kind, by their number.
-  func texts(_ budget: Budget, where isWanted: (Name) -> Bool) throws -> [Int: Name] {
+  /// Those of these texts that it has, by their number.
+  func numbers(of texts: Set<Name>, _ budget: Budget) throws -> [Int: Name] {
     var found: [Int: Name] = [:]
     for index in 0..<count {
       try budget.step()
-      if let text = self[index], isWanted(text) { found[index] = text }
+      if let text = self[index], texts.contains(text) { found[index] = text }
     }
     return found
   }
@@ -61,15 +55,12 @@ private struct StringPool {
 
 /// A chunk's type, where it begins and ends, and where its content begins.
 private struct Chunk {
-  let type: Int
-  let start: Int
-  let content: Int
-  let end: Int
+  let type, start, content, end: Int
 
   /// The chunks in a range, until one does not fit.
-  static func all(_ reader: LittleEndian, from start: Int, to end: Int, _ budget: Budget) throws -> [Chunk] {
+  static func all(_ data: Data, from start: Int, to end: Int, _ budget: Budget) throws -> [Chunk] {
     var (chunks, place): ([Chunk], Int) = ([], start)
-    while let type = reader.u16(place), let header = reader.u16(place + 2), let size = reader.u32(place + 4),
+    while let type = data.u16(place), let header = data.u16(place + 2), let size = data.u32(place + 4),
       header >= 8, size >= header, place + size <= end
     {
       try budget.step(20)
@@ -78,45 +69,15 @@ private struct Chunk {
     }
     return chunks
   }
-}
 
-/// A compiled `AndroidManifest.xml`.
-struct BinaryXML {
-  /// `package` of the `manifest` element.
-  private(set) var package: Name?
-  private var texts: Set<Name> = []
-
-  init?(_ data: Data, _ budget: Budget) throws {
-    let reader = LittleEndian(data)
-    guard reader.u16(0) == 0x0003, let header = reader.u16(2) else { return nil }
-    let chunks = try Chunk.all(reader, from: header, to: data.count, budget)
-    guard let pool = chunks.lazy.compactMap({ StringPool(reader, at: $0.start) }).first else { return nil }
-    texts = Set(try pool.texts(budget) { Self.wanted.contains(where: $0.hasPrefix) }.values)
-    // The first element is the root; each attribute has 20 bytes: namespace, name, text, typed value.
-    guard let element = chunks.first(where: { $0.type == 0x0102 }),
-      let start = reader.u16(element.content + 8), let count = reader.u16(element.content + 12)
-    else { return }
-    for index in 0..<count {
-      try budget.step()
-      let place = element.content + start + 20 * index
-      guard let name = reader.u32(place + 4), pool[name] == "package", let text = reader.u32(place + 8) else {
-        continue
-      }
-      package = pool[text]
-      return
-    }
+  /// The chunks of a whole file, and the texts that they have by number; nil if it is not of this type.
+  static func all(of data: Data, type: Int, _ budget: Budget) throws -> (
+    chunks: [Chunk], texts: StringPool
+  )? {
+    guard data.u16(0) == type, let header = data.u16(2) else { return nil }
+    let chunks = try all(data, from: header, to: data.count, budget)
+    return chunks.lazy.compactMap { StringPool(data, at: $0.start) }.first.map { (chunks, $0) }
   }
-
-  /// That of a bundle, which is a message.
-  init(_ message: ProtocolBuffer, _ data: Data) throws {
-    package = try message.package
-    texts = Set(Self.wanted.filter(data.has))
-  }
-
-  private static let wanted = [SourceReader.messaging, SourceReader.unifiedPush]
-
-  /// Whether it names a service of notifications.
-  func has(_ text: Name) -> Bool { texts.contains { $0.hasPrefix(text) } }
 }
 
 /// A text among an Android app's resources.
@@ -128,27 +89,40 @@ struct ResourceText {
   let text: Name?
 }
 
-/// An APK's `resources.arsc`.
-enum ResourceTable {
-  /// The texts of these names, in all configurations. nil if the table cannot be read.
+/// What an APK has in chunks.
+enum APK {
+  /// `package` of a compiled `AndroidManifest.xml`; nil if that cannot be read.
+  static func package(of data: Data, _ budget: Budget) throws -> Name? {
+    // The first element is the root; each attribute has 20 bytes: namespace, name, text, typed value.
+    guard let (chunks, texts) = try Chunk.all(of: data, type: 0x0003, budget),
+      let element = chunks.first(where: { $0.type == 0x0102 }),
+      let start = data.u16(element.content + 8), let count = data.u16(element.content + 12)
+    else { return nil }
+    for index in 0..<count {
+      try budget.step()
+      let place = element.content + start + 20 * index
+      guard let name = data.u32(place + 4), texts[name] == "package" else { continue }
+      return data.u32(place + 8).flatMap { texts[$0] }
+    }
+    return nil
+  }
+
+  /// The texts of these names in a `resources.arsc`, in all configurations; nil if it cannot be read.
   static func texts(_ names: Set<Name>, in data: Data, _ budget: Budget) throws -> [ResourceText]? {
-    let reader = LittleEndian(data)
-    guard reader.u16(0) == 0x0002, let header = reader.u16(2) else { return nil }
-    let chunks = try Chunk.all(reader, from: header, to: data.count, budget)
-    guard let values = chunks.lazy.compactMap({ StringPool(reader, at: $0.start) }).first else { return nil }
+    guard let (chunks, values) = try Chunk.all(of: data, type: 0x0002, budget) else { return nil }
     var texts: [ResourceText] = []
     for package in chunks where package.type == 0x0200 {
-      guard let offset = reader.u32(package.start + 276),
-        let keys = try StringPool(reader, at: package.start + offset)?.texts(budget, where: names.contains),
+      guard let offset = data.u32(package.start + 276),
+        let keys = try StringPool(data, at: package.start + offset)?.numbers(of: names, budget),
         !keys.isEmpty
       else { continue }
-      for type in try Chunk.all(reader, from: package.content, to: package.end, budget)
+      for type in try Chunk.all(data, from: package.content, to: package.end, budget)
       where type.type == 0x0201 {
         // A configuration: its size, and zeros if it is the one for everything.
-        let size = reader.u32(type.start + 20) ?? 0
+        let size = data.u32(type.start + 20) ?? 0
         let isDefault =
-          reader.bytes(type.start + 24, min(max(size, 4), 64) - 4)?.allSatisfy { $0 == 0 } ?? true
-        texts += try entries(of: type, reader, keys, budget).map { name, text in
+          data.part(type.start + 24, min(max(size, 4), 64) - 4)?.allSatisfy { $0 == 0 } ?? true
+        texts += try entries(of: type, data, keys, budget).map { name, text in
           ResourceText(name: name, isDefault: isDefault, text: text.flatMap { values[$0] })
         }
       }
@@ -158,33 +132,30 @@ enum ResourceTable {
 
   /// The entries of a type that are looked for: their names, and the numbers of their texts; nil if it is no text.
   private static func entries(
-    of type: Chunk, _ reader: LittleEndian, _ keys: [Int: Name], _ budget: Budget
+    of type: Chunk, _ data: Data, _ keys: [Int: Name], _ budget: Budget
   ) throws -> [(name: Name, text: Int?)] {
-    guard let flags = reader.u8(type.start + 9), let count = reader.u32(type.start + 12),
-      let start = reader.u32(type.start + 16), count <= type.end - type.start
+    guard let flags = data.u8(type.start + 9), let count = data.u32(type.start + 12),
+      let start = data.u32(type.start + 16).map({ type.start + $0 }), count <= type.end - type.start
     else { return [] }
     var found: [(name: Name, text: Int?)] = []
     for index in 0..<count {
       try budget.step()
       let offset: Int? =
         switch flags & 3 {
-        case 0: reader.u32(type.content + 4 * index).flatMap { $0 == 0xFFFF_FFFF ? nil : $0 }
-        case 1: reader.u16(type.content + 4 * index + 2).map { 4 * $0 }
-        default: reader.u16(type.content + 2 * index).flatMap { $0 == 0xFFFF ? nil : 4 * $0 }
+        case 0: data.u32(type.content + 4 * index).flatMap { $0 == 0xFFFF_FFFF ? nil : $0 }
+        case 1: data.u16(type.content + 4 * index + 2).map { 4 * $0 }
+        default: data.u16(type.content + 2 * index).flatMap { $0 == 0xFFFF ? nil : 4 * $0 }
         }
       // An entry of 8 bytes with its key, then a value: its size, a zero, its type (3: a text) and its number. A compact
       // entry has the key in its first two bytes, its type in the fourth, and then the number.
-      guard let entry = offset.map({ type.start + start + $0 }), let flags = reader.u16(entry + 2) else {
-        continue
-      }
+      guard let entry = offset.map({ start + $0 }), let flags = data.u16(entry + 2) else { continue }
       let isCompact = flags & 0x0008 != 0
-      guard let name = (isCompact ? reader.u16(entry) : reader.u32(entry + 4)).flatMap({ keys[$0] }) else {
-        continue
-      }
+      let key = isCompact ? data.u16(entry) : data.u32(entry + 4)
+      guard let name = key.flatMap({ keys[$0] }) else { continue }
       try budget.values(1)
-      let value = isCompact ? entry : entry + (reader.u16(entry) ?? 8)
-      let isText = isCompact ? flags >> 8 == 3 : flags & 0x0001 == 0 && reader.u8(value + 3) == 3
-      found.append((name, isText ? reader.u32(value + 4) : nil))
+      let value = isCompact ? entry : entry + (data.u16(entry) ?? 8)
+      let isText = isCompact ? flags >> 8 == 3 : flags & 0x0001 == 0 && data.u8(value + 3) == 3
+      found.append((name, isText ? data.u32(value + 4) : nil))
     }
     return found
   }
@@ -247,10 +218,8 @@ struct ProtocolBuffer {
   /// The texts of these names among an AAB's resources: ResourceTable.package.type.entry, its name, and of each
   /// config_value the configuration and value.item.str.value. An empty text is left out of its message.
   func resourceTexts(_ names: Set<Name>) throws -> [ResourceText] {
-    try members(2, 3, 3).flatMap { entry in
-      guard let name = try entry.members(2).first?.text, names.contains(name) else {
-        return [] as [ResourceText]
-      }
+    try members(2, 3, 3).flatMap { entry -> [ResourceText] in
+      guard let name = try entry.members(2).first?.text, names.contains(name) else { return [] }
       return try entry.members(6).map { value in
         try budget.values(1)
         return ResourceText(

@@ -8,37 +8,32 @@ enum AndroidSigning {
   /// make for builds of a developer. nil if the package is not signed.
   static func certificate(_ files: AppFiles) throws -> (fingerprint: String, isDebug: Bool)? {
     guard let certificate = try blockCertificate(files) ?? jarCertificate(files) else { return nil }
-    let fingerprint = SHA256.hash(data: certificate).map { byte in
-      (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
-    }.joined(separator: ":")
-    return (fingerprint, certificate.has("Android Debug"))
+    let fingerprint = SHA256.hash(data: certificate).map { String(format: "%02X", $0) }
+    return (fingerprint.joined(separator: ":"), certificate.has("Android Debug"))
   }
 
   /// That of an APK Signature Scheme from version 2 on: in a block before the zip archive's directory.
   private static func blockCertificate(_ files: AppFiles) throws -> Data? {
-    guard let (data, directory) = files.directory else { return nil }
-    let reader = LittleEndian(data)
-    guard directory >= 32, reader.bytes(directory - 16, 16) == Data("APK Sig Block 42".utf8),
-      let size = reader.u32(directory - 24), size >= 24, size <= directory - 8
+    guard let (data, directory) = files.archive.map({ ($0.data, $0.directory) }) else { return nil }
+    guard directory >= 32, data.part(directory - 16, 16) == Data("APK Sig Block 42".utf8),
+      let size = data.u32(directory - 24), size >= 24, size <= directory - 8
     else { return nil }
     // Each pair has its length in eight bytes, a number, and what belongs to it.
     var place = directory - size
     let end = directory - 24
     var found: [Int: Data] = [:]
-    while let length = reader.u32(place), length >= 4, let id = reader.u32(place + 8),
+    while let length = data.u32(place), length >= 4, let id = data.u32(place + 8),
       place + 8 + length <= end
     {
       try files.budget.step()
-      found[id] = reader.bytes(place + 12, length - 4)
+      found[id] = data.part(place + 12, length - 4)
       place += 8 + length
     }
     // Versions 3.1, 3 and 2.
-    guard let scheme = [0x1B93_AD61, 0xF053_68C0, 0x7109_871A].lazy.compactMap({ found[$0] }).first else {
-      return nil
-    }
+    let scheme = [0x1B93_AD61, 0xF053_68C0, 0x7109_871A].lazy.compactMap { found[$0] }.first
     // Signers, the first one, its signed data; there digests, then certificates, the first one.
     func first(_ data: Data?) -> (value: Data, rest: Data)? {
-      guard let data, let length = LittleEndian(data).u32(0), let value = LittleEndian(data).bytes(4, length)
+      guard let data, let length = data.u32(0), let value = data.part(4, length)
       else { return nil }
       return (value, data[value.endIndex...])
     }
@@ -49,9 +44,7 @@ enum AndroidSigning {
   /// That of a signature of Java's, which an AAB has: `META-INF/NAME.RSA`, a message of PKCS #7.
   private static func jarCertificate(_ files: AppFiles) throws -> Data? {
     let names = files.names(ending: ".RSA", ".DSA", ".EC").filter { $0.hasPrefix("META-INF/") }
-    guard let name = names.first, let message = try files.data(name), message.count <= Budget.text else {
-      return nil
-    }
+    guard let message = try names.first.flatMap(files.data), message.count <= Budget.text else { return nil }
     // ContentInfo { contentType, [0] SignedData { version, digestAlgorithms, contentInfo, [0] certificates } }
     func members(_ node: ASN1Node?) -> [ASN1Node] {
       if case .constructed(let members)? = node?.content { Array(members.prefix(8)) } else { [] }

@@ -46,13 +46,12 @@ package struct AppCheck: Sendable {
     package let findings: [Finding]
     /// `flavour gplay, configuration Release`; nil for a package, and where there are none.
     package var variant: String? {
-      let parts = [flavor.map { "flavour \($0)" }, configuration.map { "configuration \($0)" }]
-      let text = parts.compactMap(\.self).joined(separator: ", ")
-      return text.isEmpty ? nil : text
+      let parts = [flavor.map { "flavour \($0)" }, configuration.map { "configuration \($0)" }].compactMap(
+        \.self)
+      return parts.isEmpty ? nil : parts.joined(separator: ", ")
     }
     /// Whether it fits, as far as it could be checked.
     package var isGood: Bool { !findings.contains { $0.standing == .fault } }
-    /// What could not be checked.
     package var skipped: [Finding] { findings.filter { $0.standing == .skipped } }
   }
 
@@ -71,9 +70,8 @@ package struct AppCheck: Sendable {
       self.path = path
       (files, source) = try AppCheck.bounded(path) {
         let files = try AppFiles(path: path, Budget())
-        return (
-          files, files.isArchive ? nil : try SourceReader.facts(of: files, flavor: flavor.map { Name($0) })
-        )
+        let wanted = flavor.map { Name($0) }
+        return (files, files.archive == nil ? try SourceReader.facts(of: files, flavor: wanted) : nil)
       }
     }
   }
@@ -93,7 +91,7 @@ package struct AppCheck: Sendable {
 
   /// - Throws: a ``Fault`` if it is no app that is known.
   package func report(on app: App) throws(Fault) -> Report {
-    let isPackage = app.files.isArchive
+    let isPackage = app.files.archive != nil
     let facts = try Self.bounded(app.path) {
       isPackage ? try PackageReader(files: app.files, service: service).facts() : app.source
     }
@@ -105,7 +103,7 @@ package struct AppCheck: Sendable {
           Documentation/Apps.md says what to change in others
           """)
     }
-    var comparison = Comparison(app: facts, service: service, isPackage: isPackage)
+    var comparison = Comparison(expected: .init(app: facts, service: service, isPackage: isPackage))
     return Report(
       app: "\(facts.product.rawValue), \(isPackage ? "a built package" : "its source")",
       flavor: facts.flavor?.text, configuration: facts.configuration?.text, findings: comparison.findings())

@@ -1,5 +1,3 @@
-internal import NextcloudProxy
-
 /// What an app has built in for its notifications, as far as it could be read.
 struct AppFacts: Sendable {
   /// What is signed as one: an app for iOS, or one of its extensions.
@@ -40,11 +38,11 @@ struct AppFacts: Sendable {
   }
 
   let table: AppTable
-  /// The rows that count in this app: a package is for one platform, and a flavour may do without Google.
+  /// The rows that count in this app: a flavour may do without Google.
   var rows: [Row]
   private(set) var values: [Aspect: [Value]] = [:]
   /// What is not there, though it has to be: the first file that should have it, and what it is called.
-  private(set) var lacking: [(row: Row, name: Name, place: Value)] = []
+  private(set) var lacking: [(aspect: Aspect, name: Name, place: Value)] = []
   /// The app for iOS and its extensions, and where they are listed.
   private(set) var parts: [Part] = []
   var project: Name?
@@ -54,9 +52,8 @@ struct AppFacts: Sendable {
   var (flavor, configuration): (Name?, Name?) = (nil, nil)
   let files: AppFiles
 
-  init(_ table: AppTable, for platform: NextcloudApp.Platform? = nil, _ files: AppFiles) {
-    (self.table, self.files) = (table, files)
-    rows = table.rows.filter { platform == nil || $0.platform == nil || $0.platform == platform }
+  init(_ table: AppTable, _ files: AppFiles) {
+    (self.table, rows, self.files) = (table, table.rows, files)
   }
 
   var product: AppTable.Product { table.product }
@@ -73,28 +70,27 @@ struct AppFacts: Sendable {
     parts.append(part)
   }
 
-  /// Adds the texts that a row has among Android's resources, those for all languages and devices first; nil is one that
+  /// Adds the texts of one name among Android's resources, those for all languages and devices first; nil is one that
   /// could not be read.
   ///
-  /// - Parameter place: where they should be.
-  mutating func add(_ row: Row, _ name: Name, _ texts: [Value?], brand: String, in place: Name) throws {
-    for case let text? in texts {
-      var value = text
-      if row.aspect == .userAgent { value = text.with(Name(Self.userAgent(text.text, brand: brand))) }
-      value.member = name.text
-      try add(row.aspect, [value])
-    }
-    if texts.isEmpty { try lack(row, name, Value("", file: place)) }
+  /// - Parameters:
+  ///   - brand: `name_for_branded_user_agent`, which Files puts into its User-Agent, behind its version.
+  ///   - place: where they should be.
+  mutating func add(_ aspect: Aspect, _ name: Name, _ texts: [Value?], brand: String, in place: Name) throws {
+    try add(
+      aspect,
+      texts.compactMap(\.self).map { text in
+        let made = text.text.replacing("%1$s", with: "1.0").replacing("%2$s", with: brand)
+        var value = aspect == .userAgent ? text.with(Name(made)) : text
+        value.member = name.text
+        return value
+      })
+    if texts.isEmpty { try lack(aspect, name, Value("", file: place)) }
   }
 
-  mutating func lack(_ row: Row, _ name: Name, _ place: Value) throws {
+  mutating func lack(_ aspect: Aspect, _ name: Name, _ place: Value) throws {
     try files.budget.values(1)
-    lacking.append((row, name, place))
-  }
-
-  /// `nextcloud_user_agent` as Files for Android makes it: with its version, and `name_for_branded_user_agent`.
-  private static func userAgent(_ format: String, brand: String) -> String {
-    format.replacing("%1$s", with: "1.0").replacing("%2$s", with: brand)
+    lacking.append((aspect, name, place))
   }
 
   /// Reads what the entitlements of an app for iOS, or of an extension, allow.
@@ -104,19 +100,18 @@ struct AppFacts: Sendable {
     _ entitlements: PropertyList, file: Name, isApp: Bool, resolve: (Value) throws -> Value
   ) throws -> Part.Entitlements {
     let groups = try entitlements.texts("com.apple.security.application-groups", in: file).map(resolve)
-    let open = groups.filter(\.isOpen)
-    for group in open {
+    let known = groups.filter { !$0.isOpen }
+    for group in groups where group.isOpen {
       try files.miss(.entitledGroup, "no xcconfig file was found that says what \(group.text) is", group)
     }
-    try add(.entitledGroup, groups.filter { !$0.isOpen })
+    try add(.entitledGroup, known)
     if isApp {
-      let environment = try entitlements["aps-environment"]?.value(in: file).map(resolve)
-      switch environment {
+      switch try entitlements["aps-environment"]?.value(in: file).map(resolve) {
       case let open? where open.isOpen: try files.miss(.environment, "\(open.text) is not defined", open)
       case let value?: try add(.environment, [value])
       case nil: try lack(.environment, "aps-environment", Value("", file: file))
       }
     }
-    return .file(file, groups: groups.filter { !$0.isOpen }, isWhole: open.isEmpty)
+    return .file(file, groups: known, isWhole: known.count == groups.count)
   }
 }

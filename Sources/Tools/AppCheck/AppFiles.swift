@@ -3,41 +3,28 @@ internal import Foundation
 internal import Synchronization
 
 /// The files of an app: a folder with its source, or a built package (APK, AAB or IPA), which is a zip archive.
-struct AppFiles: Sendable {
-  /// What could not be read, why, and where.
-  struct Unread: Sendable, Hashable {
-    let aspect: Aspect
-    let reason: String
-    let place: Value
-  }
-
-  private final class Kept: Sendable { let all = Mutex<[Unread]>([]) }
-
+final class AppFiles: Sendable {
   static let cut = "ends before what is open in it does"
   private static let unreadable = "cannot be read"
 
   /// A folder's path, with a slash at its end; empty if it is a package.
   private let root: String
-  private let archive: ZipArchive?
+  /// The package; nil if it is a folder.
+  let archive: ZipArchive?
   /// The files' paths inside the app, sorted.
   let names: [Name]
   private let known: Set<Name>
   /// Links that lead out of the app, and folders that may not be read.
   private let closed: [Name: String]
-  private let kept = Kept()
+  private let missed = Mutex<[(aspect: Aspect, reason: String, place: Value)]>([])
   let budget: Budget
 
-  var isArchive: Bool { archive != nil }
-  /// A package's bytes, and where its directory begins.
-  var directory: (data: Data, start: Int)? { archive.map { ($0.data, $0.directory) } }
-
-  /// What was looked for and could not be read.
-  var unread: [Unread] { kept.all.withLock { $0 } }
+  /// What was looked for and could not be read, why, and where.
+  var unread: [(aspect: Aspect, reason: String, place: Value)] { missed.withLock { $0 } }
 
   func miss(_ aspect: Aspect, _ reason: String, _ place: Value = Value("", file: "")) throws {
     try budget.values(1)
-    let unread = Unread(aspect: aspect, reason: reason, place: place.with(""))
-    kept.all.withLock { if !$0.contains(unread) { $0.append(unread) } }
+    missed.withLock { $0.append((aspect, reason, place.with(""))) }
   }
 
   /// Of a whole file.
@@ -54,13 +41,12 @@ struct AppFiles: Sendable {
     if isFolder.boolValue {
       let path = URL(fileURLWithPath: path, isDirectory: true).resolvingSymlinksInPath().path
       root = path.utf8.last == "/" ? path : path + "/"
-      var listing = Listing(root: root, budget: budget)
-      try listing.read("", visited: [Name(path)])
-      (archive, names, closed) = (nil, listing.names.sorted(), listing.closed)
+      archive = nil
+      (names, closed) = try Self.list(path, root: root, budget)
     } else {
+      let data = try Data(contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped)
       do {
-        let archive = try ZipArchive(
-          Data(contentsOf: URL(fileURLWithPath: path), options: .alwaysMapped), budget)
+        let archive = try ZipArchive(data, budget)
         (root, self.archive, names, closed) = ("", archive, archive.names.sorted(), [:])
       } catch is ZipArchive.Failure {
         throw Fault(
@@ -73,26 +59,21 @@ struct AppFiles: Sendable {
   }
 
   /// Reads a folder. Links are followed where they lead to something inside the app.
-  private struct Listing {
-    /// Folders that hold no file that a person edits.
-    private static let skipped: Set<Name> = [
+  private static func list(_ path: String, root: String, _ budget: Budget) throws -> ([Name], [Name: String])
+  {
+    // Folders that hold no file that a person edits.
+    let skipped: Set<Name> = [
       ".git", ".dart_tool", ".gradle", "build", "node_modules", "Pods", "DerivedData",
     ]
-
-    let root: String
-    let budget: Budget
-    var names: [Name] = []
-    var closed: [Name: String] = [:]
-    var count = 0
-
+    var (names, closed, count): ([Name], [Name: String], Int) = ([], [:], 0)
     /// - Parameter visited: the folders that this one lies in, by their own paths.
-    mutating func read(_ folder: String, visited: Set<Name>) throws {
+    func read(_ folder: String, visited: Set<Name>) throws {
       guard visited.count <= Budget.depth else { throw Budget.tooDeep }
       guard let entries = try? FileManager.default.contentsOfDirectory(atPath: root + folder) else {
         guard !folder.isEmpty else {
           throw Fault(source: root, "cannot be read", advice: "run this as somebody who may read it")
         }
-        closed[Name(folder.utf8.dropLast())] = AppFiles.unreadable
+        closed[Name(folder.utf8.dropLast())] = unreadable
         return
       }
       for entry in entries {
@@ -107,12 +88,14 @@ struct AppFiles: Sendable {
         }
         switch try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType {
         case .typeRegular: names.append(name)
-        case .typeDirectory where !Self.skipped.contains(name.last) && !visited.contains(Name(path)):
+        case .typeDirectory where !skipped.contains(name.last) && !visited.contains(Name(path)):
           try read(folder + entry + "/", visited: visited.union([Name(path)]))
         default: break
         }
       }
     }
+    try read("", visited: [Name(path)])
+    return (names.sorted(), closed)
   }
 
   func has(_ name: Name) -> Bool { known.contains(name) }
@@ -131,9 +114,7 @@ struct AppFiles: Sendable {
       return nil
     }
     if let archive {
-      do { return try archive.contents(of: name) } catch ZipArchive.Failure.tooLarge {
-        throw Budget.Exceeded(what: "\(name.text) of more than \(Budget.part >> 20) MB")
-      } catch is ZipArchive.Failure {
+      do { return try archive.contents(of: name) } catch is ZipArchive.Failure {
         try miss("cannot be unpacked", name)
         return nil
       }

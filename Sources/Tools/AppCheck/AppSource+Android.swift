@@ -1,5 +1,4 @@
 internal import Foundation
-internal import NextcloudProxy
 
 extension SourceReader {
   /// Texts among the resources that could make two apps one to Android.
@@ -55,7 +54,7 @@ extension SourceReader {
     if let forgotten = try messagingClass(folders, but: services) {
       try facts.add(.messaging, [forgotten])
     } else if services.isEmpty {
-      facts.rows.removeAll { $0.platform == .android }
+      facts.rows = []
       if !elements.contains(where: { $0["android:name"]?.hasPrefix(Self.unifiedPush) ?? false }) {
         try facts.add(.messaging, [Value(facts.flavor ?? "the app", file: main)])
       }
@@ -96,7 +95,7 @@ extension SourceReader {
       + gradle.resources.compactMap { added in sets.firstIndex(of: added.set).map { ($0, added.folder) } }
     // Most files are translations, and have none of these texts.
     let wanted =
-      Self.authorities.union(facts.rows.compactMap(\.source.resource))
+      Self.authorities.union(facts.rows.compactMap(\.resource))
       + ["name_for_branded_user_agent", "@string/"]
     for (rank, place) in places {
       for name in files.names(ending: ".xml") where name.hasPrefix(place + "values") {
@@ -112,16 +111,14 @@ extension SourceReader {
     for text in gradle.texts
     where ["defaultConfig", "release"].contains(text.block) || variant.contains(text.block) {
       texts[text.name, default: []].append((sets.count, true, text.value))
-      guard text.value == nil, let row = facts.rows.first(where: { $0.source.resource == text.name }) else {
-        continue
+      if text.value == nil, let row = facts.rows.first(where: { $0.resource == text.name }) {
+        try files.miss(row.aspect, "resValue does not set \(text.name.text) to a text literal", text.place)
       }
-      try files.miss(
-        row.aspect, "resValue does not set \(text.name.text) to a text literal", text.place)
     }
     for (key, value) in try googleServices(gradle, folder, sets) {
       texts[key, default: []].append((sets.count, true, value))
     }
-    let rows = facts.rows.compactMap { row in row.source.resource.map { (row, $0) } }
+    let rows = facts.rows.compactMap { row in row.resource.map { (row, $0) } }
     let place = rows.flatMap { Self.values($0.1, among: texts) }.compactMap(\.self).last?.file
     let brand = Self.values("name_for_branded_user_agent", among: texts).compactMap(\.self).first?.text ?? ""
     for (row, key) in rows {
@@ -130,7 +127,7 @@ extension SourceReader {
         try files.miss(
           row.aspect, "not found where it was: \(key.text) in res/values/setup.xml under app/src")
       } else {
-        try facts.add(row, key, found, brand: brand, in: place ?? "")
+        try facts.add(row.aspect, key, found, brand: brand, in: place ?? "")
       }
     }
     for key in Self.authorities.sorted() {

@@ -26,13 +26,12 @@ extension SourceReader {
         continue
       }
       if target.isApp { facts.configuration = release.name }
-      var part = AppFacts.Part(name: target.name.text, isApp: target.isApp)
-      part.isEmbedded = target.isEmbedded
-      part.bundle = try setting(
-        "PRODUCT_BUNDLE_IDENTIFIER", .bundleID, release, orMiss: target.name.text)
-      part.otherBundles = try target.configurations.filter { $0.name != release.name }.compactMap {
-        try $0["PRODUCT_BUNDLE_IDENTIFIER"]
-      }.filter { !$0.isOpen }
+      let id: Name = "PRODUCT_BUNDLE_IDENTIFIER"
+      let others = target.configurations.filter { $0.name != release.name }
+      var part = AppFacts.Part(
+        name: target.name.text, isApp: target.isApp, isEmbedded: target.isEmbedded,
+        bundle: try setting(id, .bundleID, release, orMiss: target.name.text),
+        otherBundles: try others.compactMap { try $0[id] }.filter { !$0.isOpen })
       try readSigning(target)
       try readInfo(&part, release, project)
       part.entitlements = try entitlements(target, release, project)
@@ -52,15 +51,14 @@ extension SourceReader {
   private mutating func setting(
     _ key: Name, _ aspect: Aspect, _ configuration: XcodeProject.Configuration, orMiss owner: String?
   ) throws -> Value? {
-    let value = try configuration[key]
-    if let value, value.isOpen {
-      try files.miss(aspect, "\(value.text) is not defined", value)
+    guard let value = try configuration[key] else {
+      if let owner {
+        try files.miss(aspect, "\(owner) has no \(key.text)", Value("", file: facts.project ?? ""))
+      }
       return nil
     }
-    if value == nil, let owner {
-      try files.miss(aspect, "\(owner) has no \(key.text)", Value("", file: facts.project ?? ""))
-    }
-    return value
+    if value.isOpen { try files.miss(aspect, "\(value.text) is not defined", value) }
+    return value.isOpen ? nil : value
   }
 
   private mutating func readSigning(_ target: XcodeProject.Target) throws {
@@ -110,12 +108,11 @@ extension SourceReader {
   private mutating func entitlements(
     _ target: XcodeProject.Target, _ release: XcodeProject.Configuration, _ project: XcodeProject
   ) throws -> AppFacts.Part.Entitlements {
-    guard try release["CODE_SIGN_ENTITLEMENTS"] != nil else {
-      return .none(try target.configurations.compactMap { try $0["CODE_SIGN_ENTITLEMENTS"] }.first)
+    let key: Name = "CODE_SIGN_ENTITLEMENTS"
+    guard try release[key] != nil else {
+      return .none(try target.configurations.compactMap { try $0[key] }.first)
     }
-    guard let setting = try setting("CODE_SIGN_ENTITLEMENTS", .entitledGroup, release, orMiss: nil) else {
-      return .unreadable
-    }
+    guard let setting = try setting(key, .entitledGroup, release, orMiss: nil) else { return .unreadable }
     let file = project.path(setting)
     guard let data = try files.data(file) else {
       return files.unread.contains { file == $0.place.file || file.hasPrefix($0.place.file + "/") }

@@ -104,4 +104,27 @@ struct Expectation: Sendable {
     }
     return .init(.good, "the proxy knows it as \(known.name)")
   }
+
+  static func isOwn(_ group: Value) -> Bool {
+    group.text.hasPrefix("group.") && !Vendor.owns(.group, group.text)
+  }
+
+  /// The groups of the other aspect that are one's own, and better those that this one does not have.
+  func groups(of other: Aspect, but known: Aspect) -> String {
+    let own = app[other].filter(Self.isOwn)
+    let free = own.filter { group in !app[known].contains { $0.text == group.text } }
+    return any((free.isEmpty ? own : free).map(\.text), or: "a group of your own team, group.NAME")
+  }
+
+  /// Judges a group that the code opens. What is wrong with the app's entitlements is said of them.
+  func judge(group: Value) -> Judgement {
+    guard Self.isOwn(group) else { return .init(.fault, must: "a name that begins with group.") }
+    let isAppWrong = app.parts.contains {
+      $0.isApp && ($0.groups.isEmpty || !$0.groups.allSatisfy(Self.isOwn))
+    }
+    guard !isAppWrong, !app[.entitledGroup].contains(where: { $0.text == group.text }),
+      let own = app[.entitledGroup].first(where: Self.isOwn)
+    else { return .good }
+    return .init(.fault, must: "\(groups(of: .entitledGroup, but: .group)), as in \(own.file.text)")
+  }
 }

@@ -47,13 +47,9 @@ struct Gradle {
   /// What the plugin is called in the version catalog, with dots.
   private static func googleServices(_ files: AppFiles) throws -> Set<Name> {
     let lines = try files.data("gradle/libs.versions.toml")?.split(separator: "\n") ?? []
-    return Set(
-      lines.map { Name($0).trimmed }.filter {
-        $0.contains("com.google.gms.google-services") && $0.bytes.first != "#"
-      }.map { line in
-        let key = Name(line.bytes.prefix { $0 != "=" }).trimmed
-        return Name(key.bytes.map { ["-", "_"].contains($0) ? "." : $0 })
-      })
+    let plugins = lines.filter { $0.has("com.google.gms.google-services") }.map { Name($0).trimmed.bytes }
+    let keys = plugins.filter { $0.first != "#" }.map { Name($0.prefix { $0 != "=" }).trimmed.bytes }
+    return Set(keys.map { key in Name(key.map { ["-", "_"].contains($0) ? "." : $0 }) })
   }
 
   private mutating func add(_ code: Code, _ aliases: Set<Name>, _ files: AppFiles) throws {
@@ -73,10 +69,8 @@ struct Gradle {
       case "}", ")", "]": _ = open.popLast()
       default: break
       }
-      guard code.kind(index) == .word else {
-        if code.kind(index) == .text, code[index] == "com.google.gms.google-services" {
-          noteGoogleServices(code, index)
-        }
+      let plugin: Name = "com.google.gms.google-services"
+      guard code.kind(index) == .word || (code.kind(index) == .text && code[index] == plugin) else {
         continue
       }
       // `name = "..."`, `name "..."`, `name("...")`
@@ -84,14 +78,12 @@ struct Gradle {
       var text: Name? { get throws { try code.constant(at: start) } }
       switch code[index] {
       case "applicationId", "applicationIdSuffix", "dimension":
-        guard
-          code.kind(index - 1) != .mark || code.line(index - 1) != code.line(index)
-            || code[mark: index - 1] == "{"
-        else { continue }
+        let mark = code[mark: index - 1]
+        guard mark == nil || mark == "{" || code.line(index - 1) != code.line(index) else { continue }
         settings.append(
           Setting(blocks: blocks, key: code[index], text: try text, place: code.place(start)))
-      case "flavorDimensions":
-        dimensions += code.texts(behind: index).map { code[$0] }
+      case plugin: noteGoogleServices(code, index)
+      case "flavorDimensions": dimensions += code.texts(behind: index).map { code[$0] }
       case "resValue":
         guard code[start] == "string" else { continue }
         try files.budget.values(1)
@@ -99,9 +91,8 @@ struct Gradle {
           try files.miss(.file, "adds a text whose name is worked out by the build", code.place(index))
           continue
         }
-        var value: Value?
-        let place = code.place(start + 4)
-        if let text = try code.constant(at: start + 4), !text.bytes.contains("$") { value = place.with(text) }
+        let (place, text) = (code.place(start + 4), try code.constant(at: start + 4))
+        let value = text.flatMap { $0.bytes.contains("$") ? nil : place.with($0) }
         texts.append((blocks.last ?? "", name, value, place))
       case "from" where code[index - 1] == "apply" || code[index - 2] == "apply":
         if let path = try text, let name = self.path(path, files) {
@@ -111,12 +102,10 @@ struct Gradle {
         }
       case "srcDir", "srcDirs", "setSrcDirs": try noteResources(code, index, blocks, files)
       case "libs" where code[index + 2] == "plugins":
-        var (alias, place): (Name, Int) = (code[index + 4], index + 4)
-        while code[mark: place + 1] == ".", code.kind(place + 2) == .word {
-          place += 2
-          alias = alias + "." + code[place]
+        let end = code.endOfPath(index + 4)
+        if let alias = code.joined(index + 4..<end), aliases.contains(alias) {
+          noteGoogleServices(code, end - 1)
         }
-        if aliases.contains(alias) { noteGoogleServices(code, place) }
       default: break
       }
     }
@@ -157,18 +146,15 @@ struct Gradle {
   /// `apply false` only makes a plugin known.
   private mutating func noteGoogleServices(_ code: Code, _ index: Int) {
     let line = code.line(index)
-    for next in index + 1..<index + 12 where code.line(next) == line {
-      if code[next] == "apply", code[next + 1] == "false" { return }
-    }
+    let words = (index + 1..<index + 12).prefix { code.line($0) == line }
+    if words.contains(where: { code[$0] == "apply" && code[$0 + 1] == "false" }) { return }
     googleServices = googleServices ?? code.place(index)
   }
 
   /// The name of the block that opens at an index: `release {`, `create("gplay") {`, `register('gplay') {`.
   private static func name(_ code: Code, before index: Int) -> Name {
     if code.kind(index - 1) == .word { return code[index - 1] }
-    guard code[mark: index - 1] == ")" else { return "" }
-    if code.kind(index - 2) == .text { return code[index - 2] }
-    return ""
+    return code[mark: index - 1] == ")" && code.kind(index - 2) == .text ? code[index - 2] : ""
   }
 
   /// The flavours that are looked at, one of each dimension, the most important first: those that are named, or else
@@ -201,11 +187,9 @@ struct Gradle {
   }
 
   private static func published(among flavors: [Name]) -> Name {
-    flavors.contains("gplay") ? "gplay" : flavors.first { !unpublished.contains($0) } ?? flavors[0]
+    let others: [Name] = ["generic", "qa", "versionDev", "dev", "beta", "debug", "huawei", "fdroid", "foss"]
+    return flavors.contains("gplay") ? "gplay" : flavors.first { !others.contains($0) } ?? flavors[0]
   }
-  private static let unpublished: Set<Name> = [
-    "generic", "qa", "versionDev", "dev", "beta", "debug", "huawei", "fdroid", "foss",
-  ]
 
   /// `gplayProd`
   static func joined(_ flavors: [Name]) -> Name {
@@ -228,12 +212,11 @@ struct Gradle {
   func applicationID(of variant: [Name]) -> (place: Value, id: Name?)? {
     let own = variant.lazy.compactMap { last("applicationId", $0, in: "productFlavors") }.first
     guard let setting = own ?? last("applicationId", "defaultConfig") else { return nil }
+    let key: Name = "applicationIdSuffix"
     let suffixes =
-      ([last("applicationIdSuffix", "defaultConfig")]
-      + variant.map { last("applicationIdSuffix", $0, in: "productFlavors") } + [
-        last("applicationIdSuffix", "release", in: "buildTypes")
-      ]).compactMap(\.self)
-    let id = suffixes.reduce(setting.text) { text, suffix in
+      [last(key, "defaultConfig")] + variant.map { last(key, $0, in: "productFlavors") }
+      + [last(key, "release", in: "buildTypes")]
+    let id = suffixes.compactMap(\.self).reduce(setting.text) { text, suffix in
       guard let text, let part = suffix.text else { return nil }
       return text + (part.hasPrefix(".") ? part : "." + part)
     }

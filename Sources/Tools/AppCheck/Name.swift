@@ -18,8 +18,6 @@ struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral {
   func hasPrefix(_ name: Name) -> Bool { bytes.starts(with: name.bytes) }
   func hasSuffix(_ name: Name) -> Bool { bytes.suffix(name.bytes.count) == name.bytes[...] }
 
-  func dropping(suffix: Name) -> Name { Name(bytes.dropLast(suffix.bytes.count)) }
-
   /// The folder of a path, with a slash at its end; empty if it has none.
   var folder: Name { Name(bytes[..<((bytes.lastIndex(of: "/") ?? -1) + 1)]) }
   /// The path without its folder.
@@ -86,7 +84,8 @@ extension UInt8: @retroactive ExpressibleByUnicodeScalarLiteral {
   public init(unicodeScalarLiteral mark: Unicode.Scalar) { self.init(ascii: mark) }
 
   var isBlank: Bool { self == 0x20 || (0x09...0x0D).contains(self) }
-  var isHexDigit: Bool { isDigit || ("a"..."f").contains(self | 0x20) }
+  /// Whether it may stand in a text: ASCII with its blanks.
+  var isPrintable: Bool { isBlank || (0x21...0x7E).contains(self) }
   var isDigit: Bool { ("0"..."9").contains(self) }
   /// Whether it may stand in a bundle id or package name.
   var isInIdentifier: Bool { isWord || self == "." || self == "-" }

@@ -29,7 +29,7 @@ struct PropertyList: Sendable {
       let root = try Element(data, budget)
       list = root.flatMap { $0.isWhole ? read($0.name == "plist" ? $0.children.first ?? $0 : $0) : nil }
     } else {
-      var reader = OldList(code: try Code(Array(data), language: .list, budget), budget: budget)
+      var reader = OldList(code: try Code(Array(data), file: "", .list, budget), budget: budget)
       list = try reader.value(0)
     }
     return list?.members == nil ? nil : list
@@ -61,13 +61,11 @@ private struct BinaryList: Decodable {
   let NSExtension: Extension?
 
   var list: PropertyList {
-    let point = NSExtension?.NSExtensionPointIdentifier.map { PropertyList(text: Name($0)) }
+    func text(_ text: String?) -> PropertyList? { text.map { PropertyList(text: Name($0)) } }
+    let point = text(NSExtension?.NSExtensionPointIdentifier)
     let members: [Name: PropertyList?] = [
-      "CFBundleIdentifier": CFBundleIdentifier.map { PropertyList(text: Name($0)) },
-      "CFBundleExecutable": CFBundleExecutable.map { PropertyList(text: Name($0)) },
-      "UIBackgroundModes": UIBackgroundModes.map {
-        PropertyList(list: $0.map { PropertyList(text: Name($0)) })
-      },
+      "CFBundleIdentifier": text(CFBundleIdentifier), "CFBundleExecutable": text(CFBundleExecutable),
+      "UIBackgroundModes": UIBackgroundModes.map { PropertyList(list: $0.compactMap(text)) },
       "NSExtension": point.map { PropertyList(members: ["NSExtensionPointIdentifier": $0]) },
     ]
     return PropertyList(members: members.compactMapValues(\.self))

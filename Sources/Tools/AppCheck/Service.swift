@@ -31,9 +31,7 @@ extension AppCheck {
     let address: String?
     let apps: NextcloudApps
 
-    /// - Parameters:
-    ///   - publicURL: `http.public_url`
-    ///   - apps: the built-in apps and those of `nextcloud.apps_file`.
+    /// - Parameter apps: the built-in apps and those of `nextcloud.apps_file`.
     package init(
       bouncerKeys: BouncerKeyring, credentials: Credentials, publicURL: String?, apps: NextcloudApps
     ) {
@@ -42,9 +40,7 @@ extension AppCheck {
         Apple(name: $0.name, team: $0.teamID, topics: $0.topics, environment: $0.environment)
       }
       projects = Set(credentials.fcm.map(\.projectID)).sorted()
-      defaultProject = credentials.defaultProject
-      address = publicURL
-      self.apps = apps
+      (defaultProject, address, self.apps) = (credentials.defaultProject, publicURL, apps)
     }
   }
 }

@@ -13,12 +13,8 @@ struct ZipArchive: Sendable {
     let offset: Int
   }
 
-  enum Failure: Error {
-    case notZip
-    case unreadable
-    /// Larger than ``Budget/part``.
-    case tooLarge
-  }
+  /// Thrown for what is no archive, or an entry that does not fit.
+  struct Failure: Error {}
 
   /// How much is unpacked at a time, in bytes.
   private static let piece = 1 << 18
@@ -31,24 +27,22 @@ struct ZipArchive: Sendable {
 
   /// - Parameter data: the archive, best mapped from its file.
   init(_ data: Data, _ budget: Budget) throws {
-    self.data = data
-    self.budget = budget
-    let reader = LittleEndian(data)
+    (self.data, self.budget) = (data, budget)
     // The end record has 22 bytes and a comment of at most 65,535.
     let end = data.suffix(22 + 65_535).dropLast(18).range(of: Data([0x50, 0x4B, 5, 6]), options: .backwards)
     guard let end = end.map({ $0.lowerBound - data.startIndex }),
       // Two bytes, so at most 65,535.
-      let count = reader.u16(end + 10), var place = reader.u32(end + 16)
-    else { throw Failure.notZip }
+      let count = data.u16(end + 10), var place = data.u32(end + 16)
+    else { throw Failure() }
     directory = place
     var entries: [Name: Entry] = [:]
     for _ in 0..<count {
-      guard reader.u32(place) == 0x0201_4B50, let method = reader.u16(place + 10),
-        let packed = reader.u32(place + 20), let size = reader.u32(place + 24),
-        let nameLength = reader.u16(place + 28), let extraLength = reader.u16(place + 30),
-        let commentLength = reader.u16(place + 32), let offset = reader.u32(place + 42),
-        let name = reader.bytes(place + 46, nameLength)
-      else { throw Failure.unreadable }
+      guard data.u32(place) == 0x0201_4B50, let method = data.u16(place + 10),
+        let packed = data.u32(place + 20), let size = data.u32(place + 24),
+        let nameLength = data.u16(place + 28), let extraLength = data.u16(place + 30),
+        let commentLength = data.u16(place + 32), let offset = data.u32(place + 42),
+        let name = data.part(place + 46, nameLength)
+      else { throw Failure() }
       try budget.read(nameLength)
       entries[Name(name)] = Entry(method: method, packed: packed, size: size, offset: offset)
       place += 46 + nameLength + extraLength + commentLength
@@ -61,15 +55,17 @@ struct ZipArchive: Sendable {
   /// Unpacks an entry; nil if there is none of that name.
   func contents(of name: Name) throws -> Data? {
     guard let entry = entries[name] else { return nil }
-    guard entry.size <= Budget.part else { throw Failure.tooLarge }
+    guard entry.size <= Budget.part else {
+      throw Budget.Exceeded(what: "\(name.text) of more than \(Budget.part >> 20) MB")
+    }
     try budget.read(entry.size)
     var contents = Data(capacity: entry.size)
     try read(entry) { piece in
       // What is larger than it promises cannot fill the memory.
-      guard contents.count + piece.count <= entry.size else { throw Failure.unreadable }
+      guard contents.count + piece.count <= entry.size else { throw Failure() }
       contents.append(contentsOf: piece)
     }
-    guard contents.count == entry.size else { throw Failure.unreadable }
+    guard contents.count == entry.size else { throw Failure() }
     return contents
   }
 
@@ -99,11 +95,10 @@ struct ZipArchive: Sendable {
 
   /// Hands over the contents of an entry in pieces.
   private func read(_ entry: Entry, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
-    let reader = LittleEndian(data)
-    guard reader.u32(entry.offset) == 0x0403_4B50, let nameLength = reader.u16(entry.offset + 26),
-      let extraLength = reader.u16(entry.offset + 28),
-      let packed = reader.bytes(entry.offset + 30 + nameLength + extraLength, entry.packed)
-    else { throw Failure.unreadable }
+    guard data.u32(entry.offset) == 0x0403_4B50, let nameLength = data.u16(entry.offset + 26),
+      let extraLength = data.u16(entry.offset + 28),
+      let packed = data.part(entry.offset + 30 + nameLength + extraLength, entry.packed)
+    else { throw Failure() }
     switch entry.method {
     case 0:
       try packed.withUnsafeBytes { bytes in
@@ -112,7 +107,7 @@ struct ZipArchive: Sendable {
         }
       }
     case 8: try packed.withUnsafeBytes { try Self.inflate($0, body) }
-    default: throw Failure.unreadable
+    default: throw Failure()
     }
   }
 
@@ -120,7 +115,7 @@ struct ZipArchive: Sendable {
     _ packed: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void
   ) throws {
     var stream = z_stream()
-    guard czlib_inflate_init_raw(&stream) == Z_OK else { throw Failure.unreadable }
+    guard czlib_inflate_init_raw(&stream) == Z_OK else { throw Failure() }
     defer { inflateEnd(&stream) }
     let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.piece, alignment: 16)
     defer { piece.deallocate() }
@@ -132,37 +127,25 @@ struct ZipArchive: Sendable {
       stream.avail_out = UInt32(piece.count)
       let status = CZlib.inflate(&stream, Z_NO_FLUSH)
       let count = piece.count - Int(stream.avail_out)
-      guard status == Z_OK || status == Z_STREAM_END, count > 0 || status == Z_STREAM_END else {
-        throw Failure.unreadable
-      }
+      guard status == Z_STREAM_END || (status == Z_OK && count > 0) else { throw Failure() }
       try body(UnsafeRawBufferPointer(rebasing: piece[..<count]))
       if status == Z_STREAM_END { return }
     }
   }
 }
 
-extension UInt8 {
-  /// Whether it may stand in a text: ASCII with its blanks.
-  fileprivate var isPrintable: Bool { (0x20...0x7E).contains(self) || (0x09...0x0D).contains(self) }
-}
-
-/// Numbers in little-endian order at places of a file that nothing promises to be there.
-struct LittleEndian {
-  let data: Data
-
-  init(_ data: Data) { self.data = data }
-
-  func bytes(_ offset: Int, _ count: Int) -> Data? {
-    guard offset >= 0, count >= 0, offset <= data.count, count <= data.count - offset else { return nil }
-    let start = data.startIndex + offset
-    return data[start..<start + count]
+/// Parts and numbers, in little-endian order, at places of a file that nothing promises to be there.
+extension Data {
+  func part(_ offset: Int, _ count: Int) -> Data? {
+    guard offset >= 0, count >= 0, offset <= self.count, count <= self.count - offset else { return nil }
+    return self[startIndex + offset..<startIndex + offset + count]
   }
 
   func u8(_ offset: Int) -> Int? { number(offset, 1) }
   func u16(_ offset: Int) -> Int? { number(offset, 2) }
   func u32(_ offset: Int) -> Int? { number(offset, 4) }
 
-  func number(_ offset: Int, _ count: Int) -> Int? {
-    bytes(offset, count)?.reversed().reduce(0) { $0 << 8 | Int($1) }
+  func number(_ offset: Int, _ size: Int) -> Int? {
+    part(offset, size)?.reversed().reduce(0) { $0 << 8 | Int($1) }
   }
 }
