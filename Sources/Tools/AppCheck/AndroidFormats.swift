@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 // Android's binary formats, as far as they are needed: Android's ResourceTypes.h for an APK, aapt2's Resources.proto for
 // an AAB. Everything is read at places that nothing promises to be there; what does not fit is not read.

@@ -1,6 +1,6 @@
-internal import Crypto
-internal import Foundation
-internal import SwiftASN1
+import Crypto
+import Foundation
+import SwiftASN1
 
 /// Finds the certificate that an APK or AAB is signed with. Signatures are not verified: Android does that.
 enum AndroidSigning {

@@ -1,6 +1,6 @@
-internal import Basics
-internal import Foundation
-internal import Synchronization
+import Basics
+import Foundation
+import Synchronization
 
 /// The files of an app: a folder with its source, or a built package (APK, AAB or IPA), which is a zip archive.
 final class AppFiles: Sendable {

@@ -1,5 +1,5 @@
-internal import Foundation
-internal import Platform
+import Foundation
+import Platform
 
 /// Reads built packages by their tables: an IPA by its property lists, signatures and provisioning profiles, an APK or AAB
 /// by its manifest and resources, and both by the texts that their compiled code contains.

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 extension SourceReader {
   /// Texts among the resources that could make two apps one to Android.

@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 extension SourceReader {
   /// The project that builds the app: the one nearest to the root, if there are several.

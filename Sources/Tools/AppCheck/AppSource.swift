@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// Reads the source of an app by its table.
 struct SourceReader {

@@ -1,5 +1,5 @@
-internal import Platform
-internal import Providers
+import Platform
+import Providers
 
 /// A kind of value that an app has: what it must be beside a service, and what happens on a phone otherwise.
 struct Aspect: Sendable, Hashable {

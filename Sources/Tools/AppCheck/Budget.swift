@@ -1,4 +1,4 @@
-internal import Synchronization
+import Synchronization
 
 /// What may be spent on one app. Apps come from anybody, and root reads them on the machine of the service: so
 /// whatever is read, unpacked or followed is paid for here, and what costs more than any real app is not read on.

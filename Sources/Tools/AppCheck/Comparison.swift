@@ -1,4 +1,4 @@
-internal import Platform
+import Platform
 
 /// One app beside one service: what its table says of each value, and what its parts have to agree on.
 struct Comparison {

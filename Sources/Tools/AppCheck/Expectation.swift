@@ -1,5 +1,5 @@
-internal import NextcloudProxy
-internal import Platform
+import NextcloudProxy
+import Platform
 
 /// What an app has to be beside one service: what the service has is named rather than "your own", and what is the
 /// vendor's is never what something must be.

@@ -1,4 +1,4 @@
-internal import Basics
+import Basics
 
 /// What an Android app's build files say, as far as their blocks go: `applicationId`, flavours, texts and folders that are
 /// added to the resources. They are read, not run.

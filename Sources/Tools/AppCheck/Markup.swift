@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// An element of XML, and what is inside it. Comments, instructions and declarations are passed over; entities of one's
 /// own are not known, so that nothing can grow.

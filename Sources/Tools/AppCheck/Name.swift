@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// A path, a key or a text out of an app, compared by its bytes. (A `String` is compared in a normal form, for which a
 /// name of many combining marks takes minutes.)

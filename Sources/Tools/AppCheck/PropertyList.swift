@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// A property list of Apple's: as XML, binary, or in the old form that Xcode's projects have.
 struct PropertyList: Sendable {

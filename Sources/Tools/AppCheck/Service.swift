@@ -1,5 +1,5 @@
 package import Basics
-internal import Foundation
+import Foundation
 package import HTTP
 package import NextcloudProxy
 package import Providers

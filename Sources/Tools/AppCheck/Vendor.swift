@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// `1:NUMBER:android:HASH`, as Firebase names an app.
 struct FirebaseApp {

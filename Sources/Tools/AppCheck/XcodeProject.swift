@@ -1,4 +1,4 @@
-internal import Foundation
+import Foundation
 
 /// What an Xcode project builds: its apps and their extensions, with the settings of each configuration. Tests and
 /// libraries are left out.

@@ -1,5 +1,5 @@
-internal import CZlib
-internal import Foundation
+import CZlib
+import Foundation
 
 /// The files of a zip archive (PKWARE's APPNOTE.TXT), of which entries are read one at a time. Understands what build
 /// tools for apps write: stored and deflated entries, no encryption, no Zip64.
