@@ -1,4 +1,4 @@
-// swift-tools-version: 6.2
+// swift-tools-version: 6.3
 import PackageDescription
 
 /// Packages from outside and the products of them that are used. Pinned: one commit builds one program.

@@ -64,6 +64,7 @@ package final class FairSemaphore<Holder: Hashable & Sendable>: Sendable {
   /// Takes an amount at once.
   ///
   /// - Returns: nil if there is no room, or others wait.
+  @specialized(where Holder == Owner)
   package func take(_ amount: Int, of holder: Holder) -> Permit? {
     state.withLock { $0.waiting.isEmpty && $0.budget.take(amount, of: holder) }
       ? Permit(semaphore: self, amount: amount, holder: holder) : nil
@@ -109,6 +110,7 @@ package final class FairSemaphore<Holder: Hashable & Sendable>: Sendable {
     for caller in admitted { caller.turn.resume(returning: true) }
   }
 
+  @specialized(where Holder == Owner)
   package func release(_ amount: Int, of holder: Holder) {
     let admitted = state.withLock { state in
       state.budget.release(amount, of: holder)

@@ -31,6 +31,7 @@ package final class Rate<Key: Hashable & Sendable>: Sendable {
   }
 
   /// Counts one call of `key`.
+  @specialized(where Key == Int64)
   package func count(_ key: Key) -> RateVerdict {
     guard let limit else { return RateVerdict() }
     let now = now()
@@ -42,6 +43,7 @@ package final class Rate<Key: Hashable & Sendable>: Sendable {
   }
 
   /// Counts calls of `key` and returns how many of them are within the limit.
+  @specialized(where Key == Int64)
   package func take(_ calls: Int = 1, of key: Key) -> Int {
     guard let limit else { return calls }
     let over = window(with: calls, of: key, limit, at: now()).calls - limit.calls
@@ -123,6 +125,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   }
 
   /// Books times for `count` calls of a key, unless the key is booked too far ahead.
+  @specialized(where Key == Int64)
   package func book(_ count: Int, of key: Key) -> Booking {
     let now = now()
     guard let limit, count > 0 else {
@@ -141,6 +144,7 @@ package final class CellRate<Key: Hashable & Sendable>: Sendable {
   }
 
   /// Seconds that the calls of a key take beyond the limit's window: how late a call booked now would be.
+  @specialized(where Key == Int64)
   package func delay(of key: Key) -> TimeInterval {
     guard let limit else { return 0 }
     let now = now()
