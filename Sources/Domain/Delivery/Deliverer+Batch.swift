@@ -1,0 +1,122 @@
+import Basics
+import Foundation
+import HTTPClient
+import Providers
+import Registrations
+
+extension Deliverer {
+  /// Tries a batch until there is a final answer, the tries are used up, or the deadline passes.
+  ///
+  /// - Parameter deliveries: what goes in one request: one push to the recipients of all.
+  func sendRequest(
+    _ deliveries: [RegisteredPush], since began: Date, by deadline: ContinuousClock.Instant,
+    _ backoff: Backoff?
+  ) async -> [Decision] {
+    let batch = Batch(
+      deliveries, began: began, handedOver: now(), deadline: deadline, isPatient: backoff == nil)
+    var latest: [Decision]?
+    var tries = 0
+    // Looked up for each try: the credential may have been replaced meanwhile.
+    while let sender = providers.routeSender(for: batch.push) {
+      if let waiting = waiting(batch, for: sender) { return batch.all(waiting) }
+      let decisions = await attempt(batch, over: sender)
+      tries += 1
+      // What is sent in one request is tried again together.
+      guard let backoff, let retry = decisions[0].retry, retry.notBefore == nil, tries < retry.triesInRequest
+      else { return decisions }
+      let pause = Duration.seconds(backoff.pause(after: tries))
+      guard ContinuousClock.now + pause < deadline else { return decisions }
+      latest = decisions
+      // If the task is cancelled, the next try ends at once and reports that.
+      try? await Task.sleep(for: pause)
+    }
+    return latest ?? batch.all(Decision(result: .refused(.unconfigured)))
+  }
+
+  /// What goes to a provider in one request.
+  private struct Batch {
+    let deliveries: [RegisteredPush]
+    let push: Push
+    let began: Date
+    let handedOver: Date
+    let waitsSince = ContinuousClock.now
+    let deadline: ContinuousClock.Instant
+    let isPatient: Bool
+
+    init(
+      _ deliveries: [RegisteredPush], began: Date, handedOver: Date, deadline: ContinuousClock.Instant,
+      isPatient: Bool
+    ) {
+      self.deliveries = deliveries
+      push = deliveries.dropFirst().reduce(deliveries[0].push) { $0.merged(with: $1.push) }
+      self.began = began
+      self.handedOver = handedOver
+      self.deadline = deadline
+      self.isPatient = isPatient
+    }
+
+    var owner: Owner { deliveries[0].owner }
+
+    func all(_ decision: Decision) -> [Decision] { deliveries.map { _ in decision } }
+
+    func starts(at sent: Date) -> [DeliveryStart] {
+      deliveries.map {
+        DeliveryStart(
+          began: began, takenAt: $0.promisedAt ?? began,
+          handedOver: $0.promisedAt == nil ? handedOver : nil, sent: sent)
+      }
+    }
+
+    /// An answer for each delivery.
+    func answers(_ answer: RouteSender.Answer) -> [RouteSender.Answer] {
+      push.outcomes(answer.outcome, of: deliveries.map(\.registration.id)).map(answer.with)
+    }
+  }
+
+  /// The decision to wait, if a batch's chat server or its device is over its pace; else it is counted as sent to the device.
+  private func waiting(_ batch: Batch, for sender: RouteSender) -> Decision? {
+    func decision(until time: Date, _ reason: Reason, _ backoff: Backoff) -> Decision {
+      Decision(
+        result: .queued, route: sender.route,
+        retry: Retry(notBefore: time, scope: .token, reason: reason, backoff: backoff))
+    }
+    let delivery = batch.deliveries[0]
+    if let notBefore = delivery.notBefore, notBefore > now() {
+      return decision(until: notBefore, .serverOverPace, .outbox)
+    }
+    return delivery.paceClaim.flatMap { pace.admit($0, now: now()) }
+      .map { decision(until: $0, .deviceOverPace, .pace) }
+  }
+
+  /// Sends a batch once: if APNs' one environment does not know the token, to the other one, too.
+  private func attempt(_ batch: Batch, over sender: RouteSender) async -> [Decision] {
+    let starts = batch.starts(at: now())
+    let other = providers.otherSender(for: batch.push, than: sender)
+    var answer = await sender.attempt(
+      batch.push, of: batch.owner, since: batch.waitsSince, deadline: batch.deadline,
+      isPatient: batch.isPatient, isFirst: other != nil)
+    if let other, case .ended(let first) = answer, first.outcome.concernsEnvironment {
+      answer = await other.attempt(
+        batch.push, of: batch.owner, since: batch.waitsSince, deadline: batch.deadline,
+        isPatient: batch.isPatient, after: first)
+    }
+    switch answer {
+    case .ended(let answer):
+      if answer.outcome.isUncounted, let claim = batch.deliveries[0].paceClaim {
+        pace.giveBack(claim, now: now())
+      }
+      var decisions: [Decision] = []
+      for (index, answer) in batch.answers(answer).enumerated() {
+        decisions.append(await decide(on: answer, for: batch.deliveries[index], starts[index]))
+      }
+      return decisions
+    case .underWay(let answer):
+      let answers = Task { batch.answers(await answer()) }
+      return starts.indices.map { index in
+        Decision(
+          result: .queued, route: sender.route,
+          late: (start: starts[index], answer: { await answers.value[index] }))
+      }
+    }
+  }
+}
