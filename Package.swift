@@ -206,7 +206,7 @@ let package = Package(
       "test-tool", "HTTP", "HTTPClient", "Operator", "Platform", "Providers", "Sealing", "Basics",
       "WebPushGateway", "ArgumentParser", "Crypto", "HTTPTypes", path: "Tests/Support/TestTool"),
     tests("WorldTests", path: "Tests/Proof/WorldTests"),
-    tests("BasicsTests", "Basics", "TestSupport", path: "Tests/Base/BasicsTests"),
+    tests("BasicsTests", "Basics", "TestSupport", "NIOCore", path: "Tests/Base/BasicsTests"),
     tests("SealingTests", "Sealing", "Crypto", "CryptoExtras", path: "Tests/Base/SealingTests"),
     tests("SQLTests", "Migrations", "SQL", "TestDatabase", "TestSupport", path: "Tests/Base/SQLTests"),
     tests(

@@ -32,6 +32,7 @@ package final class Rate<Key: Hashable & Sendable>: Sendable {
 
   /// Counts one call of `key`.
   @specialized(where Key == Int64)
+  @specialized(where Key == ClientAddress)
   package func count(_ key: Key) -> RateVerdict {
     guard let limit else { return RateVerdict() }
     let now = now()
@@ -44,6 +45,7 @@ package final class Rate<Key: Hashable & Sendable>: Sendable {
 
   /// Counts calls of `key` and returns how many of them are within the limit.
   @specialized(where Key == Int64)
+  @specialized(where Key == ClientAddress)
   package func take(_ calls: Int = 1, of key: Key) -> Int {
     guard let limit else { return calls }
     let over = window(with: calls, of: key, limit, at: now()).calls - limit.calls

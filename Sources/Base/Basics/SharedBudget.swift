@@ -3,7 +3,8 @@
 ///
 /// Its memory is bounded by what is held: a holder of nothing takes none.
 ///
-/// What is called for each push is compiled for ``Owner`` besides: for any holder it takes ten times as many instructions.
+/// What each request calls is compiled for ``Owner`` and ``ClientAddress`` besides: for any holder it takes ten times as many
+/// instructions.
 package struct SharedBudget<Holder: Hashable & Sendable>: Sendable {
   /// Why there is no room.
   package enum Refusal: Sendable, Hashable {
@@ -31,6 +32,7 @@ package struct SharedBudget<Holder: Hashable & Sendable>: Sendable {
 
   /// The further amount that a holder may take.
   @specialized(where Holder == Owner)
+  @specialized(where Holder == ClientAddress)
   package func room(for holder: Holder) -> Int { room(beside: self[holder]) }
 
   private func room(beside own: Int) -> Int {
@@ -42,6 +44,7 @@ package struct SharedBudget<Holder: Hashable & Sendable>: Sendable {
   ///
   /// - Parameter holder: nil for what is no holder's, and needs no more than that it is free.
   @specialized(where Holder == Owner)
+  @specialized(where Holder == ClientAddress)
   package func refusal(of amount: Int = 1, to holder: Holder?) -> Refusal? {
     let own = holder.map { self[$0] }
     if let own, let most, amount > most - own { return .share }
@@ -53,6 +56,7 @@ package struct SharedBudget<Holder: Hashable & Sendable>: Sendable {
   ///
   /// - Returns: whether it was taken.
   @specialized(where Holder == Owner)
+  @specialized(where Holder == ClientAddress)
   package mutating func take(_ amount: Int = 1, of holder: Holder?) -> Bool {
     guard let holder else {
       guard amount <= limit - total else { return false }
@@ -68,10 +72,12 @@ package struct SharedBudget<Holder: Hashable & Sendable>: Sendable {
 
   /// Counts an amount that is held, whether there is room or not.
   @specialized(where Holder == Owner)
+  @specialized(where Holder == ClientAddress)
   package mutating func add(_ amount: Int = 1, of holder: Holder?) { change(by: amount, of: holder) }
 
   /// Gives back an amount; of a holder no more than it has.
   @specialized(where Holder == Owner)
+  @specialized(where Holder == ClientAddress)
   package mutating func release(_ amount: Int = 1, of holder: Holder?) { change(by: -amount, of: holder) }
 
   private mutating func change(by amount: Int, of holder: Holder?) {

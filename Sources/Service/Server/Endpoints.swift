@@ -1,3 +1,4 @@
+package import Basics
 package import HTTP
 import HTTPTypes
 package import Hummingbird

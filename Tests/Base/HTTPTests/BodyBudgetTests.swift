@@ -1,3 +1,4 @@
+import Basics
 import HTTPTypes
 import Hummingbird
 import NIOCore

@@ -1,3 +1,4 @@
+import Basics
 import NIOCore
 import NIOEmbedded
 import Testing

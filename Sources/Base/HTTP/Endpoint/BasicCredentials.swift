@@ -1,3 +1,4 @@
+package import Basics
 import Crypto
 package import Foundation
 import HTTPTypes

@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 package import Foundation
 package import HTTPTypes
 package import Hummingbird

@@ -1,7 +1,7 @@
 import NIOCore
 import Testing
 
-@testable import HTTP
+@testable import Basics
 
 @Suite("A client's address")
 struct ClientAddressTests {
