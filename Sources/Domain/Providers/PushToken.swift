@@ -14,7 +14,7 @@ package enum PushToken: Sendable, Hashable {
   /// The two kinds that wires tell apart.
   package enum Kind: String, Sendable, Hashable, CaseIterable {
     case apns
-    /// Of FCM, or of what apps register as such a token.
+    /// Of an Android phone, whoever delivers to it: a token of FCM, or what apps register as one.
     case fcm
   }
 

@@ -61,7 +61,8 @@ struct SubscriptionRequest: Sendable {
         of: json,
         except: ["token", "token_kind", "ios_app_id", Name(Self.senderKeyName), Name(Self.silentName)])
     }
-    guard token.isOfAnyBouncer, token.isPlausible else {
+    // A Web Push subscription needs no gateway.
+    guard token.host == nil, token.isPlausible else {
       throw APIError("token is malformed: it is no token of APNs or FCM.")
     }
   }

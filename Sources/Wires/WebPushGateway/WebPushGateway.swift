@@ -222,12 +222,12 @@ extension WebPushGateway {
     let first = try await result(push, subscription)
     guard case .refused = first,
       let renewed = try await subscriptions.find(subscription.id), let token = renewed.token,
-      token != subscription.token, renewed.kind == subscription.kind, renewed.appID == subscription.appID
+      token != subscription.token, token.provider == push.provider, renewed.appID == subscription.appID
     else { return APIError(first) }
     // The app has renewed its token meanwhile.
-    var push = push
-    push.redirect(to: token.canonical, in: renewed.environment)
-    return APIError(try await result(push, renewed))
+    var redirected = push
+    redirected.redirect(to: token.canonical, in: renewed.environment)
+    return APIError(try await result(redirected, renewed))
   }
 
   /// Takes back what still waits of a message.

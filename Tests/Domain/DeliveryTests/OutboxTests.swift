@@ -60,7 +60,8 @@ import Testing
       gate.signal()
       try await group.waitForAll()
     }
-    #expect(try await store.rows(before: 999) <= 2 + 200)
+    // PostgreSQL writes several at a time, and begins with any.
+    #expect(try await store.rows(before: 999) < 2 + 500)
     #expect(try await store.rows() == 2 + 500 + 1)
   }
 
@@ -228,6 +229,17 @@ import Testing
     #expect(Set(taken) == ["much 0", "few 0", "one", "much 1", "few 1", "much 2", "much 3", "much 4"])
     // Others' are not among them.
     #expect(try await store.outbox.lease(route, of: .chatServer(2), limit: 9, for: 30).isEmpty)
+  }
+
+  @Test func `Whose notification has been due longest has the first turn`() async throws {
+    let store = try await OutboxStore()
+    // Made in another order than they are due in.
+    for (owner, due) in [(3, 1.0), (1, 30), (2, 20), (3, 40), (4, 90)] {
+      try await store.keep(
+        .sample("\(owner) \(due)", registration: Int64(owner), owner: .chatServer(Int64(owner))), due: due)
+    }
+    store.clock.advance(60)
+    #expect(try await store.outbox.dueQueues().map(\.owner) == [3, 2, 1].map(Owner.chatServer))
   }
 
   @Test func `What a device waits for, all that is due for it waits for`() async throws {

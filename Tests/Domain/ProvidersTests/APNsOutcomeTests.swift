@@ -75,6 +75,10 @@ struct APNsOutcomeTests {
     Row(400, "timeout", .rejected(.unknown)),
   ]
 
+  @Test func `No reason of the table is left out`() {
+    #expect(Set(Reason.apns.map(\.reason.rawValue)).subtracting(Self.rows.map(\.reason)) == [])
+  }
+
   @Test(arguments: rows) func `Each row means what the table says`(row: Row) {
     #expect(Self.outcome(row.status, #"{"reason":"\#(row.reason)"}"#) == row.outcome)
   }

@@ -42,6 +42,12 @@ struct FCMTests {
 
   static func assertions(_ server: TestWebServer) -> Int { server.requests.count { $0.path == "/token" } }
 
+  @Test func `A notification does not follow its device to another provider`() {
+    var push = Push.fcm(Self.message)
+    let followed = ["webpush:another", "another"].map { push.follow($0, of: nil) }
+    #expect(followed == [false, true])
+  }
+
   @Test(
     arguments: [
       (["from": "x"], .rejected(.reservedDataName)), (["message_type": "x"], .rejected(.reservedDataName)),

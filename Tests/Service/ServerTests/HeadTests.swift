@@ -45,10 +45,8 @@ import Testing
   }
 
   @Test func `On every path, also where nothing is or another method is wanted`() async throws {
-    let settings = [
-      "backend.token": String(repeating: "0123456789abcdef", count: 4), "nextcloud.enabled": "true",
-      "http.rate_limit.per_address": "0",
-    ]
+    let settings = TestService.everything(
+      String(repeating: "0123456789abcdef", count: 4), ["http.rate_limit.per_address": "0"])
     try await TestService.run(settings, clock: TestClock(nil), isWorking: true) { test in
       let service = test.service
       for (endpoints, port) in [

@@ -20,10 +20,7 @@ import Yams
   }
 
   @Test func `Every endpoint is described, and every description is of an endpoint`() async throws {
-    let settings = [
-      "backend.token": Self.token, "nextcloud.enabled": "true", "admin.token": Self.token,
-      "webpush_gateway.enabled": "true",
-    ]
+    let settings = TestService.everything(Self.token, ["admin.token": Self.token])
     let files = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path).filter {
       $0.hasSuffix(".yaml")
     }

@@ -24,6 +24,14 @@ package struct TestService: Sendable {
   private let database: TestDatabase
   private let client: any TestClientProtocol
 
+  /// Settings that switch on every wire, so that a test of all endpoints leaves none out.
+  package static func everything(_ backendToken: String, _ others: [String: String] = [:]) -> [String: String]
+  {
+    let switches = Configuration.settings.map(\.key).filter { $0.hasSuffix(".enabled") }
+    return Dictionary(uniqueKeysWithValues: switches.map { ($0, "true") })
+      .merging(["backend.token": backendToken]) { $1 }.merging(others) { $1 }
+  }
+
   /// Runs a test.
   ///
   /// - Parameters:

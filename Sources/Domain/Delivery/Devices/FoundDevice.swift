@@ -195,7 +195,7 @@ extension FoundDevice {
       .member("name", "its name at the bouncer, such as `e2ee:12`") { $0.name },
       .member("kind", "kind of registration") { $0.wire }, .member("state") { $0.state },
       .member("advice", "what the state means and what to do, in sentences") { $0.advice(for: reader) },
-      .member("provider", .oneOf(["apns", "fcm", "pushkit", "webpush", "upstream", "unknown"])) {
+      .member("provider", .oneOf(Route.Provider.allCases.map(\.rawValue) + ["pushkit", "unknown"])) {
         .string($0.provider)
       },
       .object("realm", "null without a chat server, and while the realm is not known", orNull: realmMembers) {

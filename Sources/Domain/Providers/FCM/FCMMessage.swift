@@ -77,7 +77,8 @@ extension FCMMessage: ProviderMessage {
   mutating func redirect(to token: String, in environment: APNsCredential.Environment?) { self.token = token }
 
   mutating func follow(_ present: String, of target: String?) -> Bool {
-    guard token != present else { return false }
+    // A token of another provider's may have taken the place of one of Google's.
+    guard token != present, PushToken.named(by: present) == nil else { return false }
     token = present
     return true
   }

@@ -5,7 +5,7 @@ extension Reason {
       .abandoned, "The service ended before the provider's answer came.", .passes),
     Row(
       .backlogged,
-      "The maximum number of notifications (100) waits for this device, and further ones are refused.",
+      "The maximum number of notifications waits for this device, and further ones are refused.",
       Advice(
         "See why they wait: push-bouncer device show. There is room again as soon as some are sent.",
         forServers: "See why they wait (waiting_for). There is room again as soon as some are sent.")

@@ -40,6 +40,8 @@ extension Reason {
     var endsToken: Bool { statement == .dead || statement == .suspect }
 
     /// A reason that no code names.
+    ///
+    /// - Parameter meaning: chat servers read it, too: it names no file, setting or command of this program's.
     init(
       _ name: String, _ statement: Statement, _ meaning: String, _ advice: Advice, mayBeClock: Bool = false
     ) {
