@@ -3,8 +3,8 @@
 ///
 /// Its memory is bounded by what is held: a holder of nothing takes none.
 ///
-/// What each request calls is compiled for ``Owner`` and ``ClientAddress`` besides: for any holder it takes ten times as many
-/// instructions.
+/// What each request calls is compiled for ``Owner`` and ``ClientAddress`` besides: otherwise each call from another module looks up
+/// the metadata of its types.
 package struct SharedBudget<Holder: Hashable & Sendable>: Sendable {
   /// Why there is no room.
   package enum Refusal: Sendable, Hashable {
