@@ -91,7 +91,7 @@ inline handIn(k, who, what) {
   }
 }
 
-/* code: Sources/Domain/Delivery/Deliverer+Send.swift: sendRequest: var answer = await routeSender.attempt( */
+/* code: Sources/Domain/Delivery/Deliverer+Batch.swift: attempt: var answer = await sender.attempt( */
 inline sendForCaller(k) {
   d_step {
     try[k].state == HandedIn ->
@@ -193,8 +193,8 @@ inline commitKept(k) {
   (try[1].state == Unsettled && try[1].node == n) || (try[2].state == Unsettled && try[2].node == n))
 
 /* code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: lease: try await settle()
- * code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: lease: let latestEnd = isClockTrusted() ? now + maxAge : .distantFuture
- * code: Sources/Domain/Delivery/Outbox/Outbox.swift: init: CASE WHEN expires_at > $8 THEN $8 ELSE expires_at END */
+ * code: Sources/Domain/Delivery/Outbox/Outbox+Leases.swift: take: let latestEnd = isClockTrusted() ? now + maxAge : .distantFuture
+ * code: Sources/Domain/Delivery/Outbox/Outbox.swift: init: CASE WHEN expires_at > $7 THEN $7 ELSE expires_at END */
 inline lease(k, who, r) {
   atomic {
     IS_NEXT(k) && !HAS_UNSETTLED(who) && IS_DUE(r, CLOCK(who)) &&
