@@ -8,6 +8,11 @@ extension String {
     self.init(copying: text)
   }
 
+  /// Whether all bytes fulfil a condition. `utf8.allSatisfy` takes several times as long.
+  @inlinable package func hasOnlyBytes(where fulfils: (UInt8) -> Bool) -> Bool {
+    utf8.withContiguousStorageIfAvailable { $0.allSatisfy(fulfils) } ?? utf8.allSatisfy(fulfils)
+  }
+
   /// Whether another text has the same bytes. (`==` asks whether people read the same.)
   package func hasBytes(of other: String) -> Bool {
     guard utf8.count == other.utf8.count else { return false }
@@ -87,9 +92,10 @@ extension UnsafeBufferPointer<UInt8> {
     let bytes = UnsafeRawBufferPointer(self)
     var index = start
     // Eight bytes at once, since most texts have none.
-    while index + 8 <= count,
-      !bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self).hasByteEscapedInJSON
-    {
+    while index + 8 <= count {
+      let marks = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+        .marksOfBytesEscapedInJSON
+      if marks != 0 { return index + marks.trailingZeroBitCount / 8 }
       index += 8
     }
     while index < count, !self[index].isEscapedInJSON { index += 1 }
@@ -104,14 +110,16 @@ extension UInt8 {
 }
 
 extension UInt64 {
-  /// Whether one of the eight bytes is escaped in a JSON string.
-  fileprivate var hasByteEscapedInJSON: Bool {
-    hasByte(below: 0x20) || (self ^ Self.all(UInt8(ascii: "\""))).hasByte(below: 1)
-      || (self ^ Self.all(UInt8(ascii: "\\"))).hasByte(below: 1)
+  /// Has the upper bit set of the lowest of the eight bytes that is escaped in a JSON string, and perhaps of some above it; 0 if
+  /// there is none.
+  ///
+  /// A subtraction carries into the upper bit of a byte that is less than what is subtracted, and from there into the next.
+  fileprivate var marksOfBytesEscapedInJSON: UInt64 {
+    let controls = self &- Self.all(0x20)
+    let quotes = (self ^ Self.all(UInt8(ascii: "\""))) &- Self.all(1)
+    let backslashes = (self ^ Self.all(UInt8(ascii: "\\"))) &- Self.all(1)
+    return (controls | quotes | backslashes) & ~self & Self.all(0x80)
   }
-
-  /// Whether one of the bytes is less than a limit of at most 128. The subtraction carries into the upper bit of such a byte.
-  private func hasByte(below limit: UInt8) -> Bool { (self &- Self.all(limit)) & ~self & Self.all(0x80) != 0 }
 
   private static func all(_ byte: UInt8) -> UInt64 { 0x0101_0101_0101_0101 &* UInt64(byte) }
 }

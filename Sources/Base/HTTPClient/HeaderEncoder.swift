@@ -10,8 +10,15 @@ struct HeaderEncoder {
   private struct Entry {
     let name: String
     let value: String
+    let size: Int
 
-    var size: Int { name.utf8.count + value.utf8.count + 32 }
+    init(_ name: String, _ value: String) {
+      self.name = name
+      self.value = value
+      size = Self.size(name, value)
+    }
+
+    static func size(_ name: String, _ value: String) -> Int { name.utf8.count + value.utf8.count + 32 }
   }
 
   /// The number of entries in the static table, after which those of the dynamic table count.
@@ -45,7 +52,7 @@ struct HeaderEncoder {
           block.appendHPACK(index, bits: 7, after: 0x80)
         } else {
           appendLiteral(name, value, bits: 6, after: 0x40)
-          insert(Entry(name: name, value: value))
+          insert(Entry(name, value))
         }
       case .nonIndexable: appendLiteral(name, value, bits: 4, after: 0)
       case .neverIndexed: appendLiteral(name, value, bits: 4, after: 0x10)
@@ -66,7 +73,11 @@ struct HeaderEncoder {
 
   /// The index of a header that is in a table.
   private func index(of name: String, _ value: String) -> Int? {
-    if let place = entries.firstIndex(where: { $0.value.hasBytes(of: value) && $0.name == name }) {
+    let size = Entry.size(name, value)
+    // Few have the same size.
+    if let place = entries.firstIndex(where: {
+      $0.size == size && $0.value.hasBytes(of: value) && $0.name.hasBytes(of: name)
+    }) {
       return Self.staticEntries + 1 + place
     }
     return switch (name, value) {

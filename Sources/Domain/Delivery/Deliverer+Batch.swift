@@ -33,8 +33,8 @@ extension Deliverer {
     return latest ?? batch.all(Decision(result: .refused(.unconfigured)))
   }
 
-  /// What goes to a provider in one request.
-  private struct Batch {
+  /// What goes to a provider in one request. A class, because each step of a task that has it would have a copy otherwise.
+  private final class Batch: Sendable {
     let deliveries: [RegisteredPush]
     let push: Push
     let began: Date
@@ -59,12 +59,10 @@ extension Deliverer {
 
     func all(_ decision: Decision) -> [Decision] { deliveries.map { _ in decision } }
 
-    func starts(at sent: Date) -> [DeliveryStart] {
-      deliveries.map {
-        DeliveryStart(
-          began: began, takenAt: $0.promisedAt ?? began,
-          handedOver: $0.promisedAt == nil ? handedOver : nil, sent: sent)
-      }
+    func start(of delivery: RegisteredPush, at sent: Date) -> DeliveryStart {
+      DeliveryStart(
+        began: began, takenAt: delivery.promisedAt ?? began,
+        handedOver: delivery.promisedAt == nil ? handedOver : nil, sent: sent)
     }
 
     /// An answer for each delivery.
@@ -90,7 +88,7 @@ extension Deliverer {
 
   /// Sends a batch once: if APNs' one environment does not know the token, to the other one, too.
   private func attempt(_ batch: Batch, over sender: RouteSender) async -> [Decision] {
-    let starts = batch.starts(at: now())
+    let sent = now()
     let other = providers.otherSender(for: batch.push, than: sender)
     var answer = await sender.attempt(
       batch.push, of: batch.owner, since: batch.waitsSince, deadline: batch.deadline,
@@ -106,16 +104,16 @@ extension Deliverer {
         pace.giveBack(claim, now: now())
       }
       var decisions: [Decision] = []
-      for (index, answer) in batch.answers(answer).enumerated() {
-        decisions.append(await decide(on: answer, for: batch.deliveries[index], starts[index]))
+      for (delivery, answer) in zip(batch.deliveries, batch.answers(answer)) {
+        decisions.append(await decide(on: answer, for: delivery, batch.start(of: delivery, at: sent)))
       }
       return decisions
     case .underWay(let answer):
       let answers = Task { batch.answers(await answer()) }
-      return starts.indices.map { index in
+      return batch.deliveries.enumerated().map { index, delivery in
         Decision(
           result: .queued, route: sender.route,
-          late: (start: starts[index], answer: { await answers.value[index] }))
+          late: (start: batch.start(of: delivery, at: sent), answer: { await answers.value[index] }))
       }
     }
   }

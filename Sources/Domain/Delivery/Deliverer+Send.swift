@@ -174,15 +174,19 @@ extension Deliverer {
       return (verdict, before, evidence.doubt)
     }
     metrics.count(verdict, answer.sender.route.provider)
-    let metadata: Logger.Metadata = ["route": "\(answer.sender.route)", "kind": "\(registration.wire)"]
-    if let after, before == nil {
+    if (before == nil) != (after == nil) { logDoubt(after, of: registration.wire, on: answer.sender.route) }
+    return verdict
+  }
+
+  private func logDoubt(_ doubt: DeletionGuard.Doubt?, of wire: Wire, on route: Route) {
+    let metadata: Logger.Metadata = ["route": "\(route)", "kind": "\(wire)"]
+    if let doubt {
       logger.warning(
         "the provider refuses too many tokens: their registrations stay",
-        metadata: metadata.merging(["reason": "\(after.reason)"]) { $1 })
-    } else if before != nil, after == nil {
+        metadata: metadata.merging(["reason": "\(doubt.reason)"]) { $1 })
+    } else {
       logger.notice("the provider accepts tokens again", metadata: metadata)
     }
-    return verdict
   }
 
   /// The next try after an answer that allows one.

@@ -2,7 +2,9 @@ package import Foundation
 import HTTPClient
 
 /// One notification for one token, in its provider's format. `Codable`, because the outbox stores it.
-package enum Push: Sendable, Codable {
+///
+/// `indirect`, because it is copied at each step on its way, and fills the memory of each task that has it.
+package indirect enum Push: Sendable, Codable {
   case apns(APNsNotification)
   case fcm(FCMMessage)
   /// For the push service of a browser or of a UnifiedPush distributor.

@@ -4,7 +4,10 @@ package import Hummingbird
 /// for the caller.
 package struct Field: Sendable {
   package let value: JSON?
+  /// Where it stands; of a member, where its object does, so that the members of an object share that.
   private let location: Location
+  /// The name of a member.
+  private var member: String?
 
   /// A path, which is formatted only when an error needs it.
   fileprivate indirect enum Location: Sendable {
@@ -22,17 +25,20 @@ package struct Field: Sendable {
   }
 
   /// The member's name; for a field that is not a member, its path.
-  package var name: String { if case .member(let name, _) = location { name } else { path } }
+  package var name: String { member ?? path }
 
-  private init(_ value: JSON?, at location: Location) {
+  private init(_ value: JSON?, at location: Location, _ member: String? = nil) {
     self.value = value
     self.location = location
+    self.member = member
   }
 
   package init(_ value: JSON?, path: String) { self.init(value, at: .root(path)) }
 
   /// `request["push_requests"][0]["token_id"]`
-  package var path: String { location.path }
+  package var path: String { place.path }
+
+  private var place: Location { member.map { .member($0, of: location) } ?? location }
 
   /// Parses the body of a request as JSON, whatever its content type; it must be an object.
   ///
@@ -70,7 +76,7 @@ package struct Field: Sendable {
 
   /// The member of an object; a missing field if this is no object.
   package subscript(name: String) -> Field {
-    Field(value?[name], at: .member(name, of: location))
+    Field(value?[name], at: place, name)
   }
 
   /// The field, or nil if it is absent or null.
@@ -114,7 +120,7 @@ package struct Field: Sendable {
 
   package func elements() throws(APIError) -> Elements {
     guard case .array(let elements) = try existing() else { throw error("is not a list") }
-    return Elements(values: elements, location: location)
+    return Elements(values: elements, location: place)
   }
 
   /// The elements of an array. Each field is created on access, since there may be many.

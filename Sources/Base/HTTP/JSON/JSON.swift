@@ -90,8 +90,8 @@ extension JSON {
   package var depth: Int {
     switch self {
     case .null, .bool, .integer, .number, .string: 0
-    case .array(let elements): 1 + (elements.map(\.depth).max() ?? 0)
-    case .object(let object): 1 + (object.members.map(\.value.depth).max() ?? 0)
+    case .array(let elements): 1 + elements.reduce(0) { max($0, $1.depth) }
+    case .object(let object): 1 + object.members.reduce(0) { max($0, $1.value.depth) }
     }
   }
 

@@ -69,18 +69,21 @@ extension Outcome {
 extension APNs {
   /// Whether a text is pairs of hexadecimal digits; ASCII white space between pairs is accepted.
   static func isToken(_ text: String) -> Bool {
-    var half = false
-    for byte in text.utf8 {
-      switch byte {
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-        UInt8(ascii: "A")...UInt8(ascii: "F"):
-        half.toggle()
-      case 0x09...0x0D, 0x20:
-        if half { return false }
-      default:
-        return false
+    var text = text
+    return text.withUTF8 { bytes in
+      var half = false
+      for byte in bytes {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+          UInt8(ascii: "A")...UInt8(ascii: "F"):
+          half.toggle()
+        case 0x09...0x0D, 0x20:
+          if half { return false }
+        default:
+          return false
+        }
       }
+      return !half
     }
-    return !half
   }
 }

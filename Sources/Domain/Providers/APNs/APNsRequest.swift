@@ -12,8 +12,7 @@ extension APNsNotification {
   func request(
     from sender: Sender, target topic: String, _ authorization: String
   ) throws(Sender.Unsendable) -> ProviderRequest {
-    let token = self.token.utf8
-    guard !token.isEmpty, token.count <= 4096, token.allSatisfy(\.isAlphanumeric) else {
+    guard (1...4096).contains(token.utf8.count), token.hasOnlyBytes(where: \.isAlphanumeric) else {
       throw .init(outcome: .suspect(.badDeviceToken))
     }
     guard fits else { throw .init(outcome: .rejected(.payloadTooLarge)) }
@@ -24,7 +23,7 @@ extension APNsNotification {
     headers.add(name: ":authority", value: sender.origin.authority)
     // Headers that differ with each request stay out of HPACK's table, where they would displace the headers
     // that requests share.
-    headers.add(name: ":path", value: "/3/device/" + self.token, indexing: .neverIndexed)
+    headers.add(name: ":path", value: "/3/device/" + token, indexing: .neverIndexed)
     headers.add(name: "authorization", value: authorization)
     headers.add(name: "apns-topic", value: topic)
     headers.add(name: "apns-push-type", value: pushType.rawValue)

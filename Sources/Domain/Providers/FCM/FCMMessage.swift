@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 
 /// A request to FCM HTTP v1: `POST /v1/projects/{project}/messages:send`.
@@ -28,9 +29,12 @@ package struct FCMMessage: Sendable, Codable {
 
   /// Whether FCM refuses a name in `data` (Firebase, REST reference, `projects.messages`, `data`).
   package static func isReserved(_ name: String) -> Bool {
-    let bytes = name.utf8
-    return bytes.elementsEqual("from".utf8) || bytes.elementsEqual("message_type".utf8)
-      || bytes.starts(with: "google.".utf8) || bytes.starts(with: "gcm.notification".utf8)
+    switch name.utf8.first {
+    case UInt8(ascii: "f"): name.hasBytes(of: "from")
+    case UInt8(ascii: "m"): name.hasBytes(of: "message_type")
+    case UInt8(ascii: "g"): ["google.", "gcm.notification"].contains { name.utf8.starts(with: $0.utf8) }
+    default: false
+    }
   }
 
   /// The bytes of names and values together.

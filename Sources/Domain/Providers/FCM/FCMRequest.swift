@@ -31,14 +31,16 @@ extension FCMMessage {
     body += (Self.isInstallationID(token) ? #"{"message":{"fid":"# : #"{"message":{"token":"#).utf8
     body.appendJSON(token)
     body += #","data":"#.utf8
-    body.appendJSON(data.lazy.map { ($0.key, $0.value) })
-    let android = [
-      ("priority", priority?.rawValue), ("ttl", timeToLive.map { "\(max(0, $0))s" }),
-      ("collapse_key", collapseKey),
-    ].lazy.compactMap { name, value in value.map { (name, $0) } }
-    if !android.isEmpty {
+    var separator = UInt8(ascii: "{")
+    for (name, value) in data { body.appendMember(name, value, after: &separator) }
+    body += (data.isEmpty ? "{}" : "}").utf8
+    if priority != nil || timeToLive != nil || collapseKey != nil {
       body += #","android":"#.utf8
-      body.appendJSON(android)
+      separator = UInt8(ascii: "{")
+      if let priority { body.appendMember("priority", priority.rawValue, after: &separator) }
+      if let timeToLive { body.appendMember("ttl", "\(max(0, timeToLive))s", after: &separator) }
+      if let collapseKey { body.appendMember("collapse_key", collapseKey, after: &separator) }
+      body += "}".utf8
     }
     body += "}".utf8
     // Left out unless true, which is FCM's default.
@@ -49,16 +51,12 @@ extension FCMMessage {
 }
 
 extension [UInt8] {
-  /// Appends an object whose members are strings.
-  fileprivate mutating func appendJSON(_ members: some Sequence<(String, String)>) {
-    var separator = UInt8(ascii: "{")
-    for (name, value) in members {
-      append(separator)
-      separator = UInt8(ascii: ",")
-      appendJSON(name)
-      append(UInt8(ascii: ":"))
-      appendJSON(value)
-    }
-    self += (separator == UInt8(ascii: "{") ? "{}" : "}").utf8
+  /// Appends a member that is a string, after the bracket or comma that comes before it.
+  fileprivate mutating func appendMember(_ name: String, _ value: String, after separator: inout UInt8) {
+    append(separator)
+    separator = UInt8(ascii: ",")
+    appendJSON(name)
+    append(UInt8(ascii: ":"))
+    appendJSON(value)
   }
 }

@@ -9,12 +9,21 @@ package struct Route: Sendable, Hashable, CustomStringConvertible {
   package let credential: String
   /// The topic (APNs) or the project id (FCM); empty for others.
   package let target: String
+  /// Of its texts, made once: whatever counts something looks it up by its route.
+  private let hash: Int
 
   package init(provider: Provider, credential: String, target: String) {
     self.provider = provider
     self.credential = credential
     self.target = target
+    var hasher = Hasher()
+    hasher.combine(provider)
+    hasher.combine(credential)
+    hasher.combine(target)
+    hash = hasher.finalize()
   }
+
+  package func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
   /// As it appears in logs: `apns:simulator org.example.chat`, `webpush:push.example.org`.
   package var description: String {
