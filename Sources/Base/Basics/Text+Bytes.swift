@@ -14,8 +14,12 @@ extension String {
   }
 
   /// Whether another text has the same bytes. (`==` asks whether people read the same.)
-  package func hasBytes(of other: String) -> Bool {
-    guard utf8.count == other.utf8.count else { return false }
+  @inlinable package func hasBytes(of other: String) -> Bool {
+    // Compiled where it is called: most have another length.
+    utf8.count == other.utf8.count && hasBytesOfSameLength(other)
+  }
+
+  @usableFromInline package func hasBytesOfSameLength(_ other: String) -> Bool {
     let isSame = utf8.withContiguousStorageIfAvailable { bytes in
       other.utf8.withContiguousStorageIfAvailable { others in
         guard let start = bytes.baseAddress, let otherStart = others.baseAddress else { return true }

@@ -14,7 +14,7 @@ package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral,
 
   package var description: String { text }
 
-  package static func == (left: Name, right: Name) -> Bool { left.text.hasSameBytes(as: right.text) }
+  package static func == (left: Name, right: Name) -> Bool { left.text.hasBytes(of: right.text) }
 
   package static func < (left: Name, right: Name) -> Bool {
     left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
@@ -29,8 +29,6 @@ package struct Name: Sendable, Hashable, Comparable, ExpressibleByStringLiteral,
 
 /// Comparisons by bytes for texts from outside, where `String`'s own can take quadratic time.
 extension String {
-  package func hasSameBytes(as other: String) -> Bool { hasBytes(of: other) }
-
   /// The text after an ASCII prefix, ignoring case; nil if it does not start with it.
   package func dropping(prefix: StaticString) -> Substring? {
     let count = prefix.utf8CodeUnitCount

@@ -18,19 +18,29 @@ extension Deliverer {
     var tries = 0
     // Looked up for each try: the credential may have been replaced meanwhile.
     while let sender = providers.routeSender(for: batch.push) {
-      if let waiting = waiting(batch, for: sender) { return batch.all(waiting) }
+      if let waiting = waiting(batch, for: sender) { return waiting }
       let decisions = await attempt(batch, over: sender)
       tries += 1
-      // What is sent in one request is tried again together.
-      guard let backoff, let retry = decisions[0].retry, retry.notBefore == nil, tries < retry.triesInRequest
-      else { return decisions }
-      let pause = Duration.seconds(backoff.pause(after: tries))
-      guard ContinuousClock.now + pause < deadline else { return decisions }
+      guard let pause = backoff.flatMap({ self.pause(after: tries, decisions, deadline, $0) }) else {
+        return decisions
+      }
       latest = decisions
       // If the task is cancelled, the next try ends at once and reports that.
       try? await Task.sleep(for: pause)
     }
     return latest ?? batch.all(Decision(result: .refused(.unconfigured)))
+  }
+
+  /// The pause before a batch is tried again within its request; nil if it is not. What is sent in one request is tried again
+  /// together.
+  private func pause(
+    after tries: Int, _ decisions: [Decision], _ deadline: ContinuousClock.Instant, _ backoff: Backoff
+  ) -> Duration? {
+    guard let retry = decisions[0].retry, retry.notBefore == nil, tries < retry.triesInRequest else {
+      return nil
+    }
+    let pause = Duration.seconds(backoff.pause(after: tries))
+    return ContinuousClock.now + pause < deadline ? pause : nil
   }
 
   /// What goes to a provider in one request. A class, because each step of a task that has it would have a copy otherwise.
@@ -71,19 +81,20 @@ extension Deliverer {
     }
   }
 
-  /// The decision to wait, if a batch's chat server or its device is over its pace; else it is counted as sent to the device.
-  private func waiting(_ batch: Batch, for sender: RouteSender) -> Decision? {
-    func decision(until time: Date, _ reason: Reason, _ backoff: Backoff) -> Decision {
-      Decision(
-        result: .queued, route: sender.route,
-        retry: Retry(notBefore: time, scope: .token, reason: reason, backoff: backoff))
+  /// The decisions to wait, if a batch's chat server or its device is over its pace; else it is counted as sent to the device.
+  private func waiting(_ batch: Batch, for sender: RouteSender) -> [Decision]? {
+    func decisions(until time: Date, _ reason: Reason, _ backoff: Backoff) -> [Decision] {
+      batch.all(
+        Decision(
+          result: .queued, route: sender.route,
+          retry: Retry(notBefore: time, scope: .token, reason: reason, backoff: backoff)))
     }
     let delivery = batch.deliveries[0]
     if let notBefore = delivery.notBefore, notBefore > now() {
-      return decision(until: notBefore, .serverOverPace, .outbox)
+      return decisions(until: notBefore, .serverOverPace, .outbox)
     }
     return delivery.paceClaim.flatMap { pace.admit($0, now: now()) }
-      .map { decision(until: $0, .deviceOverPace, .pace) }
+      .map { decisions(until: $0, .deviceOverPace, .pace) }
   }
 
   /// Sends a batch once: if APNs' one environment does not know the token, to the other one, too.
@@ -100,21 +111,30 @@ extension Deliverer {
     }
     switch answer {
     case .ended(let answer):
-      if answer.outcome.isUncounted, let claim = batch.deliveries[0].paceClaim {
-        pace.giveBack(claim, now: now())
-      }
+      if answer.outcome.isUncounted { giveBackPace(of: batch) }
       var decisions: [Decision] = []
       for (delivery, answer) in zip(batch.deliveries, batch.answers(answer)) {
         decisions.append(await decide(on: answer, for: delivery, batch.start(of: delivery, at: sent)))
       }
       return decisions
-    case .underWay(let answer):
-      let answers = Task { batch.answers(await answer()) }
-      return batch.deliveries.enumerated().map { index, delivery in
-        Decision(
-          result: .queued, route: sender.route,
-          late: (start: batch.start(of: delivery, at: sent), answer: { await answers.value[index] }))
-      }
+    case .underWay(let answer): return late(answer, of: batch, over: sender.route, sent)
+    }
+  }
+
+  private func giveBackPace(of batch: Batch) {
+    if let claim = batch.deliveries[0].paceClaim { pace.giveBack(claim, now: now()) }
+  }
+
+  /// The decisions about what is under way.
+  private func late(
+    _ answer: @escaping @Sendable () async -> RouteSender.Answer, of batch: Batch, over route: Route,
+    _ sent: Date
+  ) -> [Decision] {
+    let answers = Task { batch.answers(await answer()) }
+    return batch.deliveries.enumerated().map { index, delivery in
+      Decision(
+        result: .queued, route: route,
+        late: (start: batch.start(of: delivery, at: sent), answer: { await answers.value[index] }))
     }
   }
 }

@@ -4,12 +4,11 @@ import Registrations
 
 /// Firebase installation ids. An app gets one before FCM knows it (firebase-ios-sdk, issue 16429).
 extension Deliverer {
-  /// Whether FCM does not know an installation id to which nothing was ever delivered. FCM is believed if it says the same
-  /// again an hour later.
-  func isUnknownYet(_ outcome: Outcome, _ delivery: RegisteredPush) async -> Bool {
-    guard delivery.push.isOfUnknownInstallation(outcome) else { return false }
+  /// Whether an installation id that FCM does not know may become known: nothing was ever delivered to it. FCM is believed if it
+  /// says the same again an hour later.
+  func holdsUnknown(_ delivery: RegisteredPush) async -> Bool {
     // If the database does not answer, nothing ends.
-    return (try? await registrations.holdUndelivered(delivery.registration, .installationIDUnknown)) ?? true
+    (try? await registrations.holdUndelivered(delivery.registration, .installationIDUnknown)) ?? true
   }
 }
 

@@ -116,8 +116,16 @@ extension Deliverer {
   func decide(
     on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart
   ) async -> Decision {
+    let isUnknownYet =
+      delivery.push.isOfUnknownInstallation(answer.outcome) ? await holdsUnknown(delivery) : false
+    return decide(on: answer, for: delivery, start, isUnknownYet: isUnknownYet)
+  }
+
+  private func decide(
+    on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart, isUnknownYet: Bool
+  ) -> Decision {
     let route = answer.sender.route
-    let verdict = await verdict(on: answer, for: delivery, start)
+    let verdict = verdict(on: answer, for: delivery, start, isUnknownYet: isUnknownYet)
     let result: DeliveryResult
     var retry: Retry?
     switch verdict {
@@ -159,14 +167,14 @@ extension Deliverer {
 
   /// Asks the policy what an answer means for the token, counts that, and logs when a doubt begins or ends.
   private func verdict(
-    on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart
-  ) async -> DeletionPolicy.Verdict {
+    on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart, isUnknownYet: Bool
+  ) -> DeletionPolicy.Verdict {
     let registration = delivery.registration
     let policy = DeletionPolicy(
       registration: registration, owner: delivery.owner, requestedAt: start.began,
       believedSince: registrations.believedSince,
       movesOnMismatch: delivery.movesOnMismatch,
-      isUnknownYet: await isUnknownYet(answer.outcome, delivery))
+      isUnknownYet: isUnknownYet)
     let now = now()
     let (verdict, before, after) = answer.sender.weigh(among: registration.wire.tokens) { evidence in
       let before = evidence.doubt

@@ -66,12 +66,13 @@ final class ProviderMetrics: Sendable {
 
   /// Counts an attempt to send and its duration.
   func ended(_ provider: Route.Provider, _ outcome: Outcome, after duration: TimeAmount) {
+    let handles = handles[provider]
     if case .delivered = outcome {
-      handles[provider]?.delivered.increment()
+      handles?.delivered.increment()
     } else {
       counter(Key(provider, outcome.label, outcome.reason)).increment()
     }
-    handles[provider]?.duration.recordNanoseconds(duration.nanoseconds)
+    handles?.duration.recordNanoseconds(duration.nanoseconds)
   }
 
   /// Counts a push that no credential serves.

@@ -1,3 +1,4 @@
+import Basics
 import HTTP
 import HTTPTypes
 import Hummingbird
@@ -37,7 +38,7 @@ struct DeviceParameters {
       let name = field.name
       let value = field.value
       guard value.isStorable else { throw APIError("\(name) has invalid format.") }
-      guard values.updateValue(value, forKey: name)?.hasSameBytes(as: value) ?? true else {
+      guard values.updateValue(value, forKey: name)?.hasBytes(of: value) ?? true else {
         throw APIError("\(name) is there twice, with different values. Send it once.")
       }
     }

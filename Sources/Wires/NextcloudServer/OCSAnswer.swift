@@ -1,3 +1,4 @@
+import Basics
 import HTTP
 import HTTPTypes
 import Hummingbird
@@ -80,7 +81,7 @@ enum OCSFormat: String, Sendable, CaseIterable {
 
   init(parameter: String?, accept: String?) {
     if let parameter {
-      self = Self.allCases.first { parameter.hasSameBytes(as: $0.rawValue) } ?? .xml
+      self = Self.allCases.first { parameter.hasBytes(of: $0.rawValue) } ?? .xml
     } else {
       let types = (accept ?? "").utf8.split(separator: UInt8(ascii: ","))
       self = types.lazy.compactMap(Self.init(type:)).first ?? .xml

@@ -1,3 +1,4 @@
+import Basics
 package import NIOCore
 
 /// A JSON value (RFC 8259).
@@ -44,7 +45,7 @@ package enum JSON: Sendable, Equatable {
 
     /// The value of a name; setting nil removes it.
     package subscript(name: String) -> JSON? {
-      get { members.last { $0.name.text.hasSameBytes(as: name) }?.value }
+      get { members.last { $0.name.text.hasBytes(of: name) }?.value }
       set {
         let name = Name(name)
         guard let newValue else { return members.removeAll { $0.name == name } }
@@ -79,7 +80,7 @@ extension JSON {
     case (.bool(let left), .bool(let right)): left == right
     case (.integer(let left), .integer(let right)): left == right
     case (.number(let left), .number(let right)), (.string(let left), .string(let right)):
-      left.hasSameBytes(as: right)
+      left.hasBytes(of: right)
     case (.array(let left), .array(let right)): left == right
     case (.object(let left), .object(let right)): left == right
     default: false

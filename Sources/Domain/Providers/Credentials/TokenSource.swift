@@ -32,16 +32,22 @@ final class TokenSource: Sendable {
   /// The token, or a failure at the deadline.
   func token(deadline: NIODeadline) async -> Answer {
     while true {
-      switch state.withLock({ $0.cache.token(now: now()) }) {
-      case .use(let token): return .success(token)
-      case .useAndRenew(let token):
-        renew()
-        return .success(token)
-      case .unavailable(let failure): return .failure(failure)
-      case .wait(let start):
-        if start { renew() }
-        if let answer = await renewal(deadline: deadline) { return answer }
-      }
+      if let answer = answerAtOnce() { return answer }
+      if let answer = await renewal(deadline: deadline) { return answer }
+    }
+  }
+
+  /// Nil while there is a renewal to wait for, which it starts.
+  private func answerAtOnce() -> Answer? {
+    switch state.withLock({ $0.cache.token(now: now()) }) {
+    case .use(let token): return .success(token)
+    case .useAndRenew(let token):
+      renew()
+      return .success(token)
+    case .unavailable(let failure): return .failure(failure)
+    case .wait(let start):
+      if start { renew() }
+      return nil
     }
   }
 

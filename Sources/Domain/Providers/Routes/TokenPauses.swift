@@ -69,8 +69,10 @@ struct TokenPauses: Sendable {
 
   /// A push of the token is sent. If the token was refused before, others wait for its outcome.
   mutating func began(_ token: Int, now: Date) {
-    pauses[token]?.until = now + Self.trial
-    pauses[token]?.isTrial = true
+    guard var pause = pauses[token] else { return }
+    pause.until = now + Self.trial
+    pause.isTrial = true
+    pauses[token] = pause
   }
 
   /// Whether the token was refused for this reason before `time`, and a push was sent after its pause.

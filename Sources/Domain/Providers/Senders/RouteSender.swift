@@ -86,7 +86,8 @@ package final class RouteSender: Sendable {
     deadline: ContinuousClock.Instant,
     isPatient: Bool = false, isFirst: Bool = false, after first: Answer? = nil
   ) async -> Awaited<Answer> {
-    let recipient = Recipient(push, of: await account(of: owner))
+    let account = sender.hasOwners ? await account(of: owner) : owner
+    let recipient = Recipient(push, of: account)
     switch await sendIfAllowed(
       recipient, since: began, deadline, isPatient: isPatient, isFirst: isFirst,
       { await sender.request(push, to: route.target, of: owner, deadline: $0) })
@@ -122,59 +123,90 @@ package final class RouteSender: Sendable {
     _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
   ) async -> Awaited<Sender.Answer> {
-    let started = NIODeadline.now()
-    let end = started + TimeAmount(deadline - .now)
-    let waitsSince = began.map { started - TimeAmount(.now - $0) } ?? started
-    // The deadline had passed before: says nothing about the route.
-    guard started < end else { return .ended(unsent(Outcome(TransportFailure.timeout), since: started)) }
-    var unproven: WebPushHost.UnprovenRequest?
-    if let host {
-      unproven = host.begin(for: recipient.owner)
-      guard unproven != nil else {
-        return .ended(unsent(Outcome(TransportFailure.overloaded), since: started))
-      }
-    }
-    let endRequest: @Sendable () -> Void = { [host, unproven] in
-      if let unproven { host?.end(unproven) }
-    }
-    let isProbe: Bool
-    switch health.admit(recipient, isPatient: isPatient, now: sender.now()) {
-    case .send: isProbe = false
-    case .probe: isProbe = true
-    case .wait(let outcome):
-      endRequest()
-      return .ended(unsent(outcome, since: started))
-    }
-    switch await send(end) {
-    case .ended(let answer):
-      endRequest()
-      if answer.isInVain {
-        health.waitedInVain(from: waitsSince, hasFailed: .now() < end, now: sender.now())
-      }
-      return .ended(recorded(answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst))
+    var trip = Trip(recipient, since: began, until: deadline, isFirst: isFirst)
+    if let refusal = admit(&trip, isPatient: isPatient) { return .ended(refusal) }
+    switch await send(trip.end) {
+    case .ended(let answer): return .ended(ended(answer, trip))
     case .underWay(let answer):
-      health.waitedInVain(from: waitsSince, late: recipient.token, now: sender.now())
-      return .underWay { [self] in
+      health.waitedInVain(from: trip.waitsSince, late: recipient.token, now: sender.now())
+      return .underWay { [self, trip] in
         let answer = await answer()
-        endRequest()
-        return recorded(
-          answer, recipient, since: started, isProbe: isProbe, isFirst: isFirst, isLate: true)
+        endRequest(trip)
+        return recorded(answer, trip, isLate: true)
       }
     }
   }
 
-  private func recorded(
-    _ answer: Sender.Answer, _ recipient: Recipient, since started: NIODeadline, isProbe: Bool,
-    isFirst: Bool, isLate: Bool = false
-  ) -> Sender.Answer {
+  /// A push or a call on its way.
+  private struct Trip: Sendable {
+    let recipient: Recipient
+    let isFirst: Bool
+    let started = NIODeadline.now()
+    let end: NIODeadline
+    /// When its caller began to wait.
+    let waitsSince: NIODeadline
+    var isProbe = false
+    var unproven: WebPushHost.UnprovenRequest?
+
+    init(
+      _ recipient: Recipient, since began: ContinuousClock.Instant?, until deadline: ContinuousClock.Instant,
+      isFirst: Bool
+    ) {
+      self.recipient = recipient
+      self.isFirst = isFirst
+      let started = started
+      end = started + TimeAmount(deadline - .now)
+      waitsSince = began.map { started - TimeAmount(.now - $0) } ?? started
+    }
+  }
+
+  /// Asks whether it may go.
+  ///
+  /// - Returns: the answer if it may not.
+  private func admit(_ trip: inout Trip, isPatient: Bool) -> Sender.Answer? {
+    // The deadline had passed before: says nothing about the route.
+    guard trip.started < trip.end else {
+      return unsent(Outcome(TransportFailure.timeout), since: trip.started)
+    }
+    if let host {
+      trip.unproven = host.begin(for: trip.recipient.owner)
+      guard trip.unproven != nil else {
+        return unsent(Outcome(TransportFailure.overloaded), since: trip.started)
+      }
+    }
+    switch health.admit(trip.recipient, isPatient: isPatient, now: sender.now()) {
+    case .send: return nil
+    case .probe:
+      trip.isProbe = true
+      return nil
+    case .wait(let outcome):
+      endRequest(trip)
+      return unsent(outcome, since: trip.started)
+    }
+  }
+
+  private func endRequest(_ trip: Trip) {
+    if let unproven = trip.unproven { host?.end(unproven) }
+  }
+
+  private func ended(_ answer: Sender.Answer, _ trip: Trip) -> Sender.Answer {
+    endRequest(trip)
+    if answer.isInVain {
+      health.waitedInVain(from: trip.waitsSince, hasFailed: .now() < trip.end, now: sender.now())
+    }
+    return recorded(answer, trip)
+  }
+
+  private func recorded(_ answer: Sender.Answer, _ trip: Trip, isLate: Bool = false) -> Sender.Answer {
     host?.record(answer.outcome, from: answer.source)
     var isOpen = false
-    if isFirst, case .misconfigured = answer.outcome { isOpen = answer.outcome.concernsEnvironment }
+    if trip.isFirst, case .misconfigured = answer.outcome { isOpen = answer.outcome.concernsEnvironment }
     var answer = answer
+    let duration = NIODeadline.now() - trip.started
     answer.pause = health.record(
-      answer.outcome, from: isOpen ? .ourselves : answer.source, for: recipient, after: .now() - started,
-      isProbe: isProbe, isLate: isLate, now: sender.now())
-    metrics.ended(route.provider, answer.outcome, after: .now() - started)
+      answer.outcome, from: isOpen ? .ourselves : answer.source, for: trip.recipient, after: duration,
+      isProbe: trip.isProbe, isLate: isLate, now: sender.now())
+    metrics.ended(route.provider, answer.outcome, after: duration)
     return answer
   }
 

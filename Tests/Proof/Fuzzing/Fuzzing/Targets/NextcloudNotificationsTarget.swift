@@ -1,3 +1,4 @@
+import Basics
 import NIOCore
 
 @testable import HTTP
@@ -23,12 +24,12 @@ enum NextcloudNotificationsTarget: FuzzTarget {
       for case let entry? in entries {
         try check(entry.identifier.count == 64 && entry.tokenHash.count == 64, "hashes have 64 bytes")
         try check(
-          Base64.encode(entry.identifier).hasSameBytes(as: entry.identifierText),
+          Base64.encode(entry.identifier).hasBytes(of: entry.identifierText),
           "an identifier is its base64")
         try check(
-          Base64.encode(entry.ciphertext).hasSameBytes(as: entry.subject), "a ciphertext is its base64")
+          Base64.encode(entry.ciphertext).hasBytes(of: entry.subject), "a ciphertext is its base64")
         try check(
-          Base64.encode(entry.signature).hasSameBytes(as: entry.signatureText), "a signature is its base64")
+          Base64.encode(entry.signature).hasBytes(of: entry.signatureText), "a signature is its base64")
       }
       for entry in entries.compactMap(\.self).prefix(verified) {
         _ = key.verifies(entry.signature, of: entry.ciphertext)

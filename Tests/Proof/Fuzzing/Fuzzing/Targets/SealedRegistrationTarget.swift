@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Providers
 
@@ -43,10 +44,10 @@ enum SealedRegistrationTarget: FuzzTarget {
   private static func checkBase64(_ text: String, _ bytes: [UInt8]) throws {
     try check(Base64.decodeStrictly(Base64.encode(bytes)), is: bytes, "base64 reads as it is written")
     if let decoded = Base64.decodeStrictly(text) {
-      try check(Base64.encode(decoded).hasSameBytes(as: text), "one text stands for some bytes")
+      try check(Base64.encode(decoded).hasBytes(of: text), "one text stands for some bytes")
     }
     if let id = TokenID(base64: text) {
-      try check(id.base64.hasSameBytes(as: text), "a token's id reads as it is written")
+      try check(id.base64.hasBytes(of: text), "a token's id reads as it is written")
     }
   }
 }
