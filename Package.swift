@@ -14,7 +14,7 @@ let libraries: [(repository: String, version: Version, products: [String])] = [
     "apple/swift-nio", "2.101.2",
     ["NIOCore", "NIOEmbedded", "NIOFoundationCompat", "NIOHTTP1", "NIOPosix", "NIOTLS"]
   ),
-  ("apple/swift-nio-extras", "1.35.2", ["NIOExtras", "NIOHTTPTypes", "NIOHTTPTypesHTTP1"]),
+  ("apple/swift-nio-extras", "1.35.2", ["NIOExtras"]),
   ("apple/swift-nio-http2", "1.46.0", ["NIOHPACK", "NIOHTTP2"]),
   ("apple/swift-nio-ssl", "2.37.6", ["NIOSSL"]),
   (
@@ -75,7 +75,7 @@ let modules: [Target] =
       "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS"),
     module(
       "HTTP", "HTTPClient", "Basics", "Crypto", "HTTPTypes", "Hummingbird", "Logging", "Metrics", "Mustache",
-      "NIOCore", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
+      "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "ServiceLifecycle"),
     module(
       "Platform", "HTTP", "HTTPClient", "Migrations", "Sealing", "Basics", "SQL", "Hummingbird", "Logging",
       "NIOCore", "NIOSSL"))
@@ -280,7 +280,7 @@ let package = Package(
     tests(
       "ServerTests", "HTTPClient", "HTTP", "Operator", "Platform", "Basics", "Providers", "ProviderSimulator",
       "Registrations", "Sealing", "Server", "SQL", "TestService", "TestSupport", "ZulipBouncer", "Crypto",
-      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOPosix", "NIOSSL",
+      "HTTPTypes", "Hummingbird", "Logging", "NIOCore", "NIOEmbedded", "NIOHTTP1", "NIOPosix", "NIOSSL",
       "ServiceLifecycle", "Yams", path: "Tests/Service/ServerTests"),
     tests(
       "push-bouncerTests", "Registrations", "Demo", "HTTP", "Migrations", "Operator", "Platform", "Basics",

@@ -1,7 +1,7 @@
-import HTTPTypes
+import Hummingbird
 import NIOCore
 import NIOEmbedded
-import NIOHTTPTypes
+import NIOHTTP1
 import NIOPosix
 import Synchronization
 import TestService
@@ -49,147 +49,106 @@ import Testing
     }
   }
 
-  private static func head(_ fields: HTTPFields) -> HTTPRequestPart {
-    .head(HTTPRequest(method: .post, scheme: "http", authority: "a", path: "/", headerFields: fields))
-  }
-
-  private static let asking = head([.contentLength: "3", .expect: "100-continue"])
-  private let answer = HTTPResponsePart.head(HTTPResponse(status: .ok))
-
-  /// Counts how often more is to be read.
-  private final class Reads: ChannelOutboundHandler {
-    typealias OutboundIn = Never
-    var count = 0
-    func read(context: ChannelHandlerContext) { count += 1 }
-  }
-
-  private struct Connection {
-    let channel = EmbeddedChannel()
-    let reads = Reads()
-
-    init() throws {
-      try channel.pipeline.syncOperations.addHandlers([reads, RequestGate(timeout: .seconds(30))])
-    }
-
-    /// How often the socket was to be read while this was done.
-    func reads(_ body: () throws -> Void) rethrows -> Int {
-      let before = reads.count
-      try body()
-      return reads.count - before
-    }
-  }
+  private static let asking = EmbeddedConnection.head(["Content-Length": "3", "Expect": "100-continue"])
+  private static let long = EmbeddedConnection.head(["Content-Length": "1000000"])
+  private static let get = EmbeddedConnection.head()
+  private let bytes = HTTPServerRequestPart.body(ByteBuffer(string: "a=b"))
 
   @Test func `Who asks is told to go on when the body is wanted`() throws {
-    let channel = try Connection().channel
-    try channel.writeInbound(Self.asking)
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == nil)
-    let promise = channel.eventLoop.makePromise(of: Void.self)
+    let connection = try EmbeddedConnection()
+    try connection.receive(Self.asking)
+    #expect(try connection.sent() == nil)
+    let promise = connection.loop.makePromise(of: Void.self)
     let isHeard = Mutex(false)
     promise.futureResult.whenSuccess { isHeard.withLock { $0 = true } }
-    channel.triggerUserOutboundEvent(BodyWanted(), promise: promise)
+    connection.wantBody(promise: promise)
     let wasHeard = isHeard.withLock { $0 }
     #expect(wasHeard)
     if !wasHeard { promise.succeed() }
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .head(HTTPResponse(status: .continue)))
-    try channel.writeInbound(HTTPRequestPart.end(nil))
-    try channel.writeOutbound(answer)
-    try channel.writeOutbound(HTTPResponsePart.end(nil))
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == answer)
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
+    #expect(try connection.sent() == "HTTP/1.1 100 Continue\r\n\r\n")
+    try connection.receive(.end(nil))
+    try connection.answer()
+    #expect(try connection.sent()?.hasPrefix("HTTP/1.1 200 OK\r\n") == true)
+    connection.loop.run()
+    #expect(connection.isOpen)
   }
 
   @Test func `Who sends its body unasked is told nothing, and goes on`() throws {
-    let channel = try Connection().channel
-    try channel.writeInbound(Self.asking)
-    try channel.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "a=b")))
-    channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
-    try channel.writeInbound(HTTPRequestPart.end(nil))
-    try channel.writeOutbound(answer)
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == answer)
+    let connection = try EmbeddedConnection()
+    try connection.receive(Self.asking, bytes)
+    connection.wantBody()
+    try connection.receive(.end(nil))
+    try connection.answer()
+    #expect(try connection.sent()?.hasPrefix("HTTP/1.1 200 OK\r\n") == true)
   }
 
   @Test func `In the middle of another answer nothing is said`() throws {
-    let channel = try Connection().channel
-    try channel.writeInbound(Self.head([:]))
-    try channel.writeInbound(HTTPRequestPart.end(nil))
-    try channel.writeOutbound(answer)
-    try channel.writeInbound(Self.asking)
-    channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
-    try channel.writeOutbound(HTTPResponsePart.end(nil))
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == answer)
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == .end(nil))
-    #expect(try channel.readOutbound(as: HTTPResponsePart.self) == nil)
+    let connection = try EmbeddedConnection()
+    try connection.receive(Self.get, .end(nil))
+    let answer = connection.begin()
+    try connection.receive(Self.asking)
+    connection.wantBody()
+    #expect(try connection.sent() == nil)
+    try connection.end(answer)
+    #expect(try connection.sent() == String(buffer: answer))
+    #expect(try connection.sent() == nil)
   }
 
   @Test func `Who is refused unheard sends nothing more`() throws {
-    let channel = try Connection().channel
-    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-    try channel.writeInbound(Self.asking)
-    try channel.writeOutbound(HTTPResponsePart.head(HTTPResponse(status: .contentTooLarge)))
-    guard case .head(let answer)? = try channel.readOutbound(as: HTTPResponsePart.self) else {
-      return #expect(Bool(false))
-    }
-    #expect(answer.status == .contentTooLarge && answer.headerFields[.connection] == "close")
-    try channel.writeOutbound(HTTPResponsePart.end(nil))
-    channel.embeddedEventLoop.run()
-    #expect(!channel.isActive)
+    let connection = try EmbeddedConnection()
+    try connection.receive(Self.asking)
+    try connection.answer(.contentTooLarge)
+    let answer = try #require(try connection.sent())
+    #expect(answer.hasPrefix("HTTP/1.1 413 ") && answer.saysClose)
+    connection.loop.run()
+    #expect(!connection.isOpen)
   }
 
-  @Test(arguments: [[.contentLength: "1000000"], [.transferEncoding: "chunked"]] as [HTTPFields])
-  func `A long body is not read until it is wanted`(_ fields: HTTPFields) throws {
-    let connection = try Connection()
-    let channel = connection.channel
-    #expect(connection.reads { channel.read() } == 1)
-    try channel.writeInbound(Self.head(fields))
-    #expect(connection.reads { channel.read() } == 0)
-    #expect(connection.reads { channel.triggerUserOutboundEvent(BodyWanted(), promise: nil) } == 1)
-    #expect(connection.reads { channel.read() } == 1)
-    try channel.writeInbound(HTTPRequestPart.end(nil))
-    try channel.writeOutbound(answer)
-    try channel.writeOutbound(HTTPResponsePart.end(nil))
-    #expect(connection.reads { channel.read() } == 1)
-  }
-
-  @Test func `What is left of a refused body is read`() throws {
-    let connection = try Connection()
-    try connection.channel.writeInbound(Self.head([.contentLength: "1000000"]))
-    connection.channel.read()
-    try connection.channel.writeOutbound(answer)
-    #expect(try connection.reads { try connection.channel.writeOutbound(HTTPResponsePart.end(nil)) } == 1)
-  }
-
-  @Test func `A short body needs no asking`() throws {
-    let connection = try Connection()
-    try connection.channel.writeInbound(Self.head([.contentLength: "16384"]))
+  @Test(arguments: [["Content-Length": "1000000"], ["Transfer-Encoding": "chunked"]] as [HTTPHeaders])
+  func `A long body is not read until it is wanted`(_ fields: HTTPHeaders) throws {
+    let connection = try EmbeddedConnection()
+    #expect(connection.reads { connection.channel.read() } == 1)
+    try connection.receive(EmbeddedConnection.head(fields))
+    #expect(connection.reads { connection.channel.read() } == 0)
+    #expect(connection.reads { connection.wantBody() } == 1)
+    #expect(connection.reads { connection.channel.read() } == 1)
+    try connection.receive(.end(nil))
+    try connection.answer()
     #expect(connection.reads { connection.channel.read() } == 1)
   }
 
-  private static let get = HTTPRequestPart.head(
-    HTTPRequest(method: .get, scheme: "http", authority: "a", path: "/"))
+  @Test func `What is left of a refused body is read`() throws {
+    let connection = try EmbeddedConnection()
+    try connection.receive(Self.long)
+    connection.channel.read()
+    let answer = connection.begin(.contentTooLarge)
+    #expect(try connection.reads { try connection.end(answer) } == 1)
+  }
+
+  @Test func `A short body needs no asking`() throws {
+    let connection = try EmbeddedConnection()
+    try connection.receive(EmbeddedConnection.head(["Content-Length": "16384"]))
+    #expect(connection.reads { connection.channel.read() } == 1)
+  }
 
   @Test func `While a request is being answered nothing more is read`() throws {
-    let connection = try Connection()
+    let connection = try EmbeddedConnection()
     let channel = connection.channel
     for _ in 0..<3 {
       #expect(connection.reads { channel.read() } == 1)
-      try channel.writeInbound(Self.get)
+      try connection.receive(Self.get)
       // Its end may have to be read.
       #expect(connection.reads { channel.read() } == 1)
-      try channel.writeInbound(HTTPRequestPart.end(nil))
+      try connection.receive(.end(nil))
       #expect(connection.reads { channel.read() } == 0)
       // The next one came with it.
-      try channel.writeInbound(Self.get)
-      try channel.writeInbound(HTTPRequestPart.end(nil))
-      for reads in [0, 1] {
-        try channel.writeOutbound(answer)
-        #expect(
-          try connection.reads { try channel.writeOutbound(HTTPResponsePart.end(nil)) } == reads)
-      }
+      try connection.receive(Self.get, .end(nil))
+      for reads in [0, 1] { #expect(try connection.reads { try connection.answer() } == reads) }
     }
   }
 
   @Test func `While answers are left unread nothing more is read`() throws {
-    let connection = try Connection()
+    let connection = try EmbeddedConnection()
     let channel = connection.channel
     channel.isWritable = false
     channel.pipeline.fireChannelWritabilityChanged()
@@ -199,52 +158,53 @@ import Testing
   }
 
   @Test func `A long body is read a part each time that it is wanted`() throws {
-    let connection = try Connection()
-    let channel = connection.channel
-    try channel.writeInbound(Self.head([.contentLength: "1000000"]))
-    #expect(connection.reads { channel.read() } == 0)
+    let connection = try EmbeddedConnection()
+    try connection.receive(Self.long)
+    #expect(connection.reads { connection.channel.read() } == 0)
     for _ in 0..<3 {
-      #expect(connection.reads { channel.triggerUserOutboundEvent(BodyWanted(), promise: nil) } == 1)
-      try channel.writeInbound(HTTPRequestPart.body(ByteBuffer(string: "a=b")))
-      #expect(connection.reads { channel.read() } == 0)
+      #expect(connection.reads { connection.wantBody() } == 1)
+      try connection.receive(bytes)
+      #expect(connection.reads { connection.channel.read() } == 0)
     }
   }
 
-  @Test func `However small its chunks are, what one read has brought is one part`() throws {
-    let channel = try Connection().channel
-    try channel.writeInbound(Self.head([.transferEncoding: "chunked"]))
-    _ = try channel.readInbound(as: HTTPRequestPart.self)
-    for _ in 0..<1000 {
-      channel.pipeline.fireChannelRead(HTTPRequestPart.body(ByteBuffer(string: "ab")))
-    }
-    #expect(try channel.readInbound(as: HTTPRequestPart.self) == nil)
-    channel.pipeline.fireChannelReadComplete()
-    let whole = ByteBuffer(string: String(repeating: "ab", count: 1000))
-    #expect(try channel.readInbound(as: HTTPRequestPart.self) == .body(whole))
-    channel.pipeline.fireChannelRead(HTTPRequestPart.body(ByteBuffer(string: "c")))
-    channel.pipeline.fireChannelRead(HTTPRequestPart.end(nil))
-    #expect(try channel.readInbound(as: HTTPRequestPart.self) == .body(ByteBuffer(string: "c")))
-    #expect(try channel.readInbound(as: HTTPRequestPart.self) == .end(nil))
+  @Test func `However small its chunks are, what one read has brought is one part`() async throws {
+    let connection = try EmbeddedConnection()
+    let pipeline = connection.channel.pipeline
+    try connection.receive(EmbeddedConnection.head(["Transfer-Encoding": "chunked"]))
+    var body = try #require(try await connection.next()).request.body.makeAsyncIterator()
+    for _ in 0..<1000 { pipeline.fireChannelRead(HTTPServerRequestPart.body(ByteBuffer(string: "ab"))) }
+    pipeline.fireChannelReadComplete()
+    #expect(try await body.next() == ByteBuffer(string: String(repeating: "ab", count: 1000)))
+    pipeline.fireChannelRead(HTTPServerRequestPart.body(ByteBuffer(string: "c")))
+    pipeline.fireChannelRead(HTTPServerRequestPart.end(nil))
+    #expect(try await body.next() == ByteBuffer(string: "c"))
+    #expect(try await body.next() == nil)
   }
 
-  @Test func `Who asks too much in one go gets some of it`() throws {
-    let channel = try Connection().channel
-    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-    for _ in 0..<1000 {
-      try channel.writeInbound(Self.get)
-      try channel.writeInbound(HTTPRequestPart.end(nil))
+  @Test func `A short body comes whole, with its request`() async throws {
+    let connection = try EmbeddedConnection()
+    for _ in 0..<2 {
+      try connection.receive(EmbeddedConnection.head(["Content-Length": "6"]), bytes, bytes, .end(nil))
+      var body = try #require(try await connection.next()).request.body.makeAsyncIterator()
+      #expect(try await body.next() == ByteBuffer(string: "a=ba=b"))
+      #expect(try await body.next() == nil)
+      try connection.answer()
     }
-    var asked = 0
-    while try channel.readInbound(as: HTTPRequestPart.self) != nil { asked += 1 }
-    #expect(asked == 2 * RequestGate.maximumPipelined)
-    var answers: [HTTPResponse] = []
-    for _ in 0..<RequestGate.maximumPipelined {
-      try channel.writeOutbound(answer)
-      try channel.writeOutbound(HTTPResponsePart.end(nil))
-      if case .head(let head)? = try channel.readOutbound(as: HTTPResponsePart.self) { answers.append(head) }
-      _ = try channel.readOutbound(as: HTTPResponsePart.self)
+  }
+
+  @Test func `Who asks too much in one go gets some of it`() async throws {
+    let connection = try EmbeddedConnection()
+    for _ in 0..<1000 { try connection.receive(Self.get, .end(nil)) }
+    connection.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+    var answers: [String] = []
+    while try await connection.next() != nil {
+      try connection.answer()
+      answers.append(try #require(try connection.sent()))
     }
-    #expect(answers.map { $0.headerFields[.connection] == "close" }.filter { $0 }.count == 1)
-    #expect(answers.last?.headerFields[.connection] == "close")
+    #expect(answers.count == RequestGate.maximumPipelined)
+    #expect(answers.map(\.saysClose) == answers.indices.map { $0 == answers.count - 1 })
+    connection.loop.run()
+    #expect(!connection.isOpen)
   }
 }

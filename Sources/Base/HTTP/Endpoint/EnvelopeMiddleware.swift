@@ -42,7 +42,7 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     }
     context.notes.record(client: context.clientAddress)
     var request = request
-    let framing = BodyFraming(request.head)
+    let framing = context.framing ?? BodyFraming(request.head)
     let charge = meter(&request, framing, context)
     defer { charge?.release() }
     var response: Response
@@ -148,6 +148,8 @@ package struct WireContext: RequestContext {
   package let notes = RequestNotes()
   /// When the head of the request had arrived.
   package let received = ContinuousClock.now
+  /// What the head says of the body; nil for a call within the process.
+  var framing: BodyFraming?
   /// The request's connection; nil for a call within the process, as in tests.
   let channel: (any Channel)?
 

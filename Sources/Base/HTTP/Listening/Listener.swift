@@ -1,13 +1,10 @@
 package import Basics
 import Foundation
 import HTTPClient
-import HTTPTypes
 package import Hummingbird
 package import Logging
 package import NIOCore
 import NIOHTTP1
-import NIOHTTPTypes
-import NIOHTTPTypesHTTP1
 import NIOPosix
 package import NIOSSL
 import ServiceLifecycle
@@ -58,7 +55,7 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
 
   package func run() async throws {
     let connections = OpenConnections(limits, metrics)
-    let handlers = ConnectionHandlers(tls: tls, connections: connections)
+    let handlers = ConnectionHandlers(tls: tls, connections: connections, date: date)
     let descriptor = try socket.open()
     limit(descriptor, receiving: connections.buffers.size)
     let server = try await ServerBootstrap(group: group)
@@ -153,31 +150,30 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
 
   private func answerAll(of connection: NIOLoopBound<HTTPConnection>, on channel: any Channel) async throws {
     do {
-      while let request = try await connection.value.next() {
-        let response = try await response(to: request, channel)
-        try connection.value.write(.head(response.head))
-        try await response.body.write(AnswerWriter(connection: connection))
+      while let incoming = try await connection.value.next() {
+        let response = try await response(to: incoming, channel)
+        let head = AnswerHead(status: response.status, fields: response.headers)
+        let bytes = connection.value.beginAnswer(head, contentLength: response.body.contentLength ?? 0)
+        try await response.body.write(
+          AnswerWriter(connection: connection, mayHaveContent: head.mayHaveContent, bytes: bytes))
       }
     } catch is HTTPParserError {
-      let fields: HTTPFields = [.connection: "close", .contentLength: "0"]
-      try connection.value.write(.head(HTTPResponse(status: .badRequest, headerFields: fields)))
-      try connection.value.write(.end(nil))
+      try connection.value.refuse()
     }
   }
 
-  private func response(to request: Request, _ channel: any Channel) async throws -> Response {
-    var response: Response
+  private func response(to incoming: HTTPConnection.Incoming, _ channel: any Channel) async throws -> Response
+  {
+    var context = WireContext(source: .init(channel: channel, logger: logger))
+    context.framing = incoming.framing
     do {
-      response = try await responder.respond(
-        to: request, context: WireContext(source: .init(channel: channel, logger: logger)))
+      return try await responder.respond(to: incoming.request, context: context)
     } catch let error as HTTPParserError {
       // The body was not HTTP.
       throw error
     } catch {
-      response = Response(status: .internalServerError)
+      return Response(status: .internalServerError)
     }
-    response.headers[.date] = date.text()
-    return response
   }
 }
 
@@ -211,13 +207,15 @@ final class EventLoopExecutor: TaskExecutor {
 private struct ConnectionHandlers {
   let tls: (@Sendable () -> NIOSSLContext)?
   let connections: OpenConnections
+  let date: HTTPDate
 
   func add(
     to channel: any Channel
   ) -> EventLoopFuture<(channel: any Channel, connection: NIOLoopBound<HTTPConnection>)> {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
-      try pipeline.addHandler(ConnectionGuard(connections))
+      let connectionGuard = ConnectionGuard(connections)
+      try pipeline.addHandler(connectionGuard)
       if let tls {
         let observer = KeyExchangeObserver(.server) { [metrics = connections.metrics] in metrics.count($0) }
         try pipeline.addHandlers([observer, NIOSSLServerHandler(context: tls())])
@@ -227,12 +225,10 @@ private struct ConnectionHandlers {
       limits.maxHeaderFieldSize = 16 << 10
       limits.maxHeaderListSize = 16 << 10
       limits.maxHeaderFieldCount = 200
-      try pipeline.configureHTTPServerPipeline(
-        withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: false,
-        withEncoderConfiguration: .init(), withDecoderLimitConfiguration: limits)
-      let gate = RequestGate(timeout: .seconds(30))
-      let connection = HTTPConnection(after: gate)
-      try pipeline.addHandlers([HeadCheck(), HTTP1ToHTTPServerCodec(secure: false), gate, connection])
+      let decoder = HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: limits)
+      let gate = RequestGate(channel, connectionGuard, timeout: .seconds(30))
+      let connection = HTTPConnection(gate, date)
+      try pipeline.addHandlers([ByteToMessageHandler(decoder), connection])
       return (channel, NIOLoopBound(connection, eventLoop: channel.eventLoop))
     }
   }

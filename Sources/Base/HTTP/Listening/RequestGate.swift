@@ -1,8 +1,7 @@
-import HTTPTypes
 import NIOCore
-import NIOHTTPTypes
 
-/// Decides when a connection is read, and enforces the time limit of requests.
+/// Decides when a connection is read and when it closes, and enforces the time limit of requests. ``HTTPConnection`` tells it
+/// what happens, and does what it says.
 ///
 /// - Each request has to arrive completely in time, counted from the opening of the connection or the end of
 ///   the last answer. The time stops only while a complete request waits for its answer.
@@ -17,12 +16,7 @@ import NIOHTTPTypes
 ///   which says so. A request that has begun is completed. A connection that had no request yet stays open
 ///   for a moment, because chat servers open one per request and do not retry; one that had is kept for as
 ///   long as a next request may take to arrive.
-final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
-  typealias InboundIn = HTTPRequestPart
-  typealias InboundOut = HTTPRequestPart
-  typealias OutboundIn = HTTPResponsePart
-  typealias OutboundOut = HTTPResponsePart
-
+final class RequestGate {
   /// The number of pipelined requests after which the connection closes (RFC 9112 9.3.2). One read may yield several.
   static let maximumPipelined = 16
   /// Bytes of a body that is worth a large receive buffer.
@@ -31,6 +25,10 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   private static let shutdownTimeout = TimeAmount.seconds(2)
   /// How long a connection may be silent during shutdown after an answer.
   private static let nextRequestTimeout = TimeAmount.milliseconds(100)
+
+  private let channel: any Channel
+  /// Nil in tests without bytes.
+  private let connectionGuard: ConnectionGuard?
 
   private var timeout: TimeAmount
   /// When the request being received must be complete; nil while none is expected.
@@ -45,217 +43,163 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
   private var isShuttingDown = false
 
   /// Whether the latest request's body is read only as it is asked for.
-  private(set) var isBodyLong = false
+  private var isBodyLong = false
   /// Whether more of that body is there to be read, and has not been asked for yet.
   private var isBodyHeld = false
   /// Its declared length.
   private var bodyLength = 0
-  /// The part of a body that this read has yielded so far.
-  private var part: ByteBuffer?
   /// Whether the client waits for `100 Continue` before it sends that body.
   private var isContinueExpected = false
-  /// Whether a read was requested and held back.
-  private var isReadHeld = false
   /// Whether the latest request is the last one on the connection.
   private var isLast = false
-  private var isReadingStopped = false
+  /// Whether nothing that arrives is taken any more.
+  private(set) var isReadingStopped = false
   /// Whether the connection closes with the present answer.
   private var endsWithAnswer = false
 
-  /// Nil in tests without bytes.
-  private var connectionGuard: ConnectionGuard?
-
-  init(timeout: TimeAmount) {
+  init(_ channel: any Channel, _ connectionGuard: ConnectionGuard?, timeout: TimeAmount) {
+    self.channel = channel
+    self.connectionGuard = connectionGuard
     self.timeout = timeout
+    startClock()
   }
 
-  func handlerAdded(context: ChannelHandlerContext) {
-    connectionGuard = try? context.pipeline.syncOperations.handler(type: ConnectionGuard.self)
-    startClock(context)
-  }
-
-  func handlerRemoved(context: ChannelHandlerContext) {
-    deadline = nil
-    timer?.task.cancel()
-  }
-
-  func channelInactive(context: ChannelHandlerContext) {
-    deadline = nil
-    context.fireChannelInactive()
-  }
+  /// Whether more may be read.
+  var mayRead: Bool { !isBodyHeld && !isReadingStopped && waiting <= 0 && channel.isWritable }
 
   // MARK: Requests
 
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !isReadingStopped else { return }
+  /// The head of a request has arrived.
+  func begin(_ framing: BodyFraming, mayBeFollowed: Bool) {
     connectionGuard?.requestContinues()
-    switch unwrapInboundIn(data) {
-    case .head(let request):
-      open += 1
-      wasUsed = true
-      let framing = BodyFraming(request)
-      isBodyLong = framing.isLong
-      isBodyHeld = framing.isLong
-      bodyLength = framing.length ?? 0
-      isContinueExpected =
-        isBodyHeld && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
-      isLast =
-        isShuttingDown || request.method == .connect || request.headerFields.contains(.upgrade)
-        || request.headerFields.value(.connection) == "close" || open == Self.maximumPipelined
-      if isShuttingDown { timeout = Self.shutdownTimeout }
-    case .body(let bytes):
-      isContinueExpected = false
-      isBodyHeld = isBodyLong
-      // However small its chunks are: each would take more memory than its bytes.
-      if part?.writeImmutableBuffer(bytes) == nil { part = bytes }
-    case .end:
-      forwardPart(context)
-      countWaiting(1, context)
-      if isLast { stopReading() }
-      isBodyLong = false
-      releaseBody(context)
-    }
-    if isShuttingDown, waiting <= 0 { startClock(context) }
-    if part == nil { context.fireChannelRead(data) }
+    open += 1
+    wasUsed = true
+    isBodyLong = framing.isLong
+    isBodyHeld = framing.isLong
+    bodyLength = framing.length ?? 0
+    isContinueExpected =
+      isBodyHeld && framing.expectation?.dropping(prefix: "100-continue")?.isEmpty == true
+    isLast = isShuttingDown || !mayBeFollowed || open == Self.maximumPipelined
+    guard isShuttingDown else { return }
+    timeout = Self.shutdownTimeout
+    restartClock()
   }
 
-  func channelReadComplete(context: ChannelHandlerContext) {
-    forwardPart(context)
-    context.fireChannelReadComplete()
-  }
-
-  private func forwardPart(_ context: ChannelHandlerContext) {
-    guard let bytes = part else { return }
-    part = nil
-    context.fireChannelRead(wrapInboundOut(.body(bytes)))
-  }
-
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    forwardPart(context)
-    stopReading()
-    context.fireErrorCaught(error)
-  }
-
-  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    guard event is ChannelShouldQuiesceEvent else { return context.fireUserInboundEventTriggered(event) }
-    isShuttingDown = true
-    timeout = wasUsed && open == 0 ? Self.nextRequestTimeout : Self.shutdownTimeout
-    if waiting <= 0 { startClock(context) }
-    guard open > 0 else { return }
-    isLast = true
-    if waiting == open { stopReading() }
-  }
-
-  private func stopReading() {
-    isReadingStopped = true
-    connectionGuard?.stopReading()
-  }
-
-  func read(context: ChannelHandlerContext) {
-    if mayRead(context) { context.read() } else { isReadHeld = true }
-  }
-
-  func channelWritabilityChanged(context: ChannelHandlerContext) {
-    readIfHeld(context)
-    context.fireChannelWritabilityChanged()
-  }
-
-  private func mayRead(_ context: ChannelHandlerContext) -> Bool {
-    !isBodyHeld && !isReadingStopped && waiting <= 0 && context.channel.isWritable
-  }
-
-  private func releaseBody(_ context: ChannelHandlerContext) {
-    isBodyHeld = false
+  /// A part of its body has arrived.
+  func `continue`() {
+    connectionGuard?.requestContinues()
     isContinueExpected = false
-    readIfHeld(context)
+    isBodyHeld = isBodyLong
+    if isShuttingDown { restartClock() }
   }
 
-  private func readIfHeld(_ context: ChannelHandlerContext) {
-    guard isReadHeld, mayRead(context) else { return }
-    isReadHeld = false
-    context.read()
+  /// The request is complete.
+  func complete() {
+    connectionGuard?.requestContinues()
+    countWaiting(1)
+    if isLast { stopReading() }
+    dropBody()
   }
 
-  // MARK: Answers
-
-  func triggerUserOutboundEvent(
-    context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
-  ) {
-    guard event is BodyWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
+  /// Whoever answers the request asks for more of its body.
+  ///
+  /// - Returns: whether the client is to be told to continue.
+  func bodyIsWanted() -> Bool {
     // While an earlier request is being answered, an informational answer cannot be sent.
-    if isContinueExpected, open == 1 {
-      context.writeAndFlush(wrapOutboundOut(.head(HTTPResponse(status: .continue))), promise: nil)
-    }
+    let sendsContinue = isContinueExpected && open == 1
     if isBodyHeld, bodyLength > Self.largeBody, connectionGuard?.enlargeReceiveBuffer() == true {
       // What it holds beyond this body nobody counts.
       isLast = true
     }
     bodyLength = 0
-    releaseBody(context)
-    promise?.succeed()
+    isBodyHeld = false
+    isContinueExpected = false
+    return sendsContinue
   }
 
-  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-    switch unwrapOutboundIn(data) {
-    case .head(var response)
-    where open == 1 && (isContinueExpected || isLast) && response.status.kind != .informational:
-      // The body may still come, and would be taken for another request.
-      endsWithAnswer = true
-      response.headerFields[.connection] = "close"
-      context.write(wrapOutboundOut(.head(response)), promise: promise)
-    case .head, .body: context.write(data, promise: promise)
-    case .end:
-      open -= 1
-      countWaiting(-1, context)
-      guard endsWithAnswer || isLast && open == 0 else {
-        // Reads and discards the rest of a body that nobody asked for.
-        if open == 0 {
-          isBodyLong = false
-          releaseBody(context)
-        } else {
-          readIfHeld(context)
-        }
-        return context.write(data, promise: promise)
-      }
-      let promise = promise ?? context.eventLoop.makePromise()
-      let channel = context.channel
-      promise.futureResult.whenComplete { _ in channel.close(mode: .output, promise: nil) }
-      context.write(data, promise: promise)
-    }
+  /// What arrives is not HTTP, or the listener ends.
+  func stopReading() {
+    isReadingStopped = true
+    connectionGuard?.stopReading()
   }
 
-  func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-    if mode != .input { connectionGuard?.closeWhenSent() }
-    context.close(mode: mode, promise: promise)
+  func shutDown() {
+    isShuttingDown = true
+    timeout = wasUsed && open == 0 ? Self.nextRequestTimeout : Self.shutdownTimeout
+    restartClock()
+    guard open > 0 else { return }
+    isLast = true
+    if waiting == open { stopReading() }
   }
+
+  private func dropBody() {
+    isBodyLong = false
+    isBodyHeld = false
+    isContinueExpected = false
+  }
+
+  // MARK: Answers
+
+  /// - Parameter saysLength: whether the client knows where the answer ends while the connection is open.
+  /// - Returns: whether the connection closes with it, which it has to say.
+  func beginAnswer(saysLength: Bool) -> Bool {
+    // With `isContinueExpected` the body may still come, and would be taken for another request.
+    if !saysLength || open == 1 && (isContinueExpected || isLast) { endsWithAnswer = true }
+    return endsWithAnswer
+  }
+
+  /// - Returns: whether the connection closes.
+  func endAnswer() -> Bool {
+    open -= 1
+    countWaiting(-1)
+    if endsWithAnswer || isLast && open == 0 { return true }
+    // What is left of a body that nobody asked for is read and discarded.
+    if open == 0 { dropBody() }
+    return false
+  }
+
+  /// The connection closes once everything written is sent.
+  func closeWhenSent() { connectionGuard?.closeWhenSent() }
 
   // MARK: The clock
 
-  private func countWaiting(_ change: Int, _ context: ChannelHandlerContext) {
+  private func countWaiting(_ change: Int) {
     waiting += change
     connectionGuard?.connection?.isAnswering = waiting > 0
-    if waiting > 0 { deadline = nil } else { startClock(context) }
+    if waiting > 0 { deadline = nil } else { startClock() }
   }
 
-  private func startClock(_ context: ChannelHandlerContext) {
-    deadline = context.eventLoop.now + timeout
-    if let timer, let deadline, timer.fires <= deadline { return }
-    setTimer(context)
+  private func restartClock() {
+    if waiting <= 0 { startClock() }
   }
+
+  private func startClock() {
+    deadline = channel.eventLoop.now + timeout
+    if let timer, let deadline, timer.fires <= deadline { return }
+    setTimer()
+  }
+
+  func stopClock() { deadline = nil }
 
   /// One timer serves many requests, and is set again if the deadline has moved when it fires. Setting and
-  /// cancelling one per request would cost more than the rest of this handler.
-  private func setTimer(_ context: ChannelHandlerContext) {
+  /// cancelling one per request would cost more than the rest of this class.
+  private func setTimer() {
     timer?.task.cancel()
     timer = nil
     guard let deadline else { return }
-    let task = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) {
+    let task = channel.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) {
       self.timer = nil
       guard let deadline = self.deadline else { return }
-      guard deadline <= context.eventLoop.now else { return self.setTimer(context) }
+      guard deadline <= self.channel.eventLoop.now else { return self.setTimer() }
       if !self.isShuttingDown { self.connectionGuard?.countClosed(.timeout) }
-      context.channel.close(promise: nil)
+      self.channel.close(promise: nil)
     }
     timer = (task, deadline)
+  }
+
+  /// The connection is closed.
+  func end() {
+    deadline = nil
+    timer?.task.cancel()
   }
 }
