@@ -40,12 +40,16 @@ struct SealingKey: Sendable {
     let start = Self.headerBytes + Self.nonceBytes
     let associated = place.associatedData
     guard sealed.starts(with: header), sealed.count >= start + Self.macBytes else { return nil }
-    let nonce = Array(sealed[Self.headerBytes..<start])
-    let box = Array(sealed[start...])
-    var plaintext = [UInt8](repeating: 0, count: box.count - Self.macBytes)
-    let status = key.withSodium { key in
-      crypto_aead_xchacha20poly1305_ietf_decrypt(
-        &plaintext, nil, nil, box, UInt64(box.count), associated, UInt64(associated.count), nonce, key)
+    let length = sealed.count - start
+    var plaintext = [UInt8](repeating: 0, count: length - Self.macBytes)
+    let status = sealed.withUnsafeBufferPointer { sealed in
+      sealed.baseAddress.map { sealed in
+        key.withSodium { key in
+          crypto_aead_xchacha20poly1305_ietf_decrypt(
+            &plaintext, nil, nil, sealed + start, UInt64(length), associated, UInt64(associated.count),
+            sealed + Self.headerBytes, key)
+        }
+      }
     }
     return status == 0 ? plaintext : nil
   }

@@ -106,7 +106,10 @@ package struct SealedPlace: Sendable {
   /// A place in a column; the parts of the row's identity are appended.
   package init(column: String) {
     self.column = column
-    associatedData = Array(column.utf8)
+    associatedData = []
+    // Enough for most.
+    associatedData.reserveCapacity(column.utf8.count + 48)
+    associatedData.append(contentsOf: column.utf8)
     associatedData.append(0)
   }
 

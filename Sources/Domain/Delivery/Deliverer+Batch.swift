@@ -33,7 +33,7 @@ extension Deliverer {
 
   /// The pause before a batch is tried again within its request; nil if it is not. What is sent in one request is tried again
   /// together.
-  private func pause(
+  @inline(never) private func pause(
     after tries: Int, _ decisions: [Decision], _ deadline: ContinuousClock.Instant, _ backoff: Backoff
   ) -> Duration? {
     guard let retry = decisions[0].retry, retry.notBefore == nil, tries < retry.triesInRequest else {
@@ -75,14 +75,15 @@ extension Deliverer {
         handedOver: delivery.promisedAt == nil ? handedOver : nil, sent: sent)
     }
 
-    /// An answer for each delivery.
-    func answers(_ answer: RouteSender.Answer) -> [RouteSender.Answer] {
-      push.outcomes(answer.outcome, of: deliveries.map(\.registration.id)).map(answer.with)
+    /// An answer for each delivery; nil if this one is for all.
+    func answers(_ answer: RouteSender.Answer) -> [RouteSender.Answer]? {
+      guard case .passedOn = answer.outcome else { return nil }
+      return push.outcomes(answer.outcome, of: deliveries.map(\.registration.id)).map(answer.with)
     }
   }
 
   /// The decisions to wait, if a batch's chat server or its device is over its pace; else it is counted as sent to the device.
-  private func waiting(_ batch: Batch, for sender: RouteSender) -> [Decision]? {
+  @inline(never) private func waiting(_ batch: Batch, for sender: RouteSender) -> [Decision]? {
     func decisions(until time: Date, _ reason: Reason, _ backoff: Backoff) -> [Decision] {
       batch.all(
         Decision(
@@ -112,9 +113,11 @@ extension Deliverer {
     switch answer {
     case .ended(let answer):
       if answer.outcome.isUncounted { giveBackPace(of: batch) }
+      let answers = batch.answers(answer)
       var decisions: [Decision] = []
-      for (delivery, answer) in zip(batch.deliveries, batch.answers(answer)) {
-        decisions.append(await decide(on: answer, for: delivery, batch.start(of: delivery, at: sent)))
+      for (index, delivery) in batch.deliveries.enumerated() {
+        let start = batch.start(of: delivery, at: sent)
+        decisions.append(await decide(on: answers?[index] ?? answer, for: delivery, start))
       }
       return decisions
     case .underWay(let answer): return late(answer, of: batch, over: sender.route, sent)
@@ -126,11 +129,14 @@ extension Deliverer {
   }
 
   /// The decisions about what is under way.
-  private func late(
+  @inline(never) private func late(
     _ answer: @escaping @Sendable () async -> RouteSender.Answer, of batch: Batch, over route: Route,
     _ sent: Date
   ) -> [Decision] {
-    let answers = Task { batch.answers(await answer()) }
+    let answers = Task {
+      let answer = await answer()
+      return batch.answers(answer) ?? batch.deliveries.map { _ in answer }
+    }
     return batch.deliveries.enumerated().map { index, delivery in
       Decision(
         result: .queued, route: route,

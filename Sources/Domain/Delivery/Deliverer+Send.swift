@@ -121,7 +121,7 @@ extension Deliverer {
     return decide(on: answer, for: delivery, start, isUnknownYet: isUnknownYet)
   }
 
-  private func decide(
+  @inline(never) private func decide(
     on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart, isUnknownYet: Bool
   ) -> Decision {
     let route = answer.sender.route

@@ -84,6 +84,8 @@ package struct NotifyRequest: Sendable {
     package private(set) var shape: Shape
     /// The body for APNs; empty for FCM.
     let payload: ByteBuffer
+    /// The data for FCM, whose values are text; empty for APNs.
+    let data: [String: String]
   }
 }
 
@@ -101,9 +103,11 @@ extension NotifyRequest.Item {
         "aps": aps.map(JSON.object) ?? Self.placeholder,
       ]
       payload = ByteBuffer(bytes: json.bytes)
+      data = [:]
       isWithinLimits = payload.readableBytes <= APNsNotification.maximumPayload(pushType)
     case .fcm:
       payload = ByteBuffer()
+      data = ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData]
       isWithinLimits = FCMMessage.size(of: data) <= FCMMessage.maximumData
     }
     guard isWithinLimits else { throw .tooLarge }
@@ -224,9 +228,6 @@ extension NotifyRequest.Item {
 
   /// Maximum size in bytes of a test. A message has its ids, sender and content as well, and is longer.
   private static let longestTest = 200
-
-  /// The data for FCM, whose values are text.
-  var data: [String: String] { ["push_key_id": String(pushKeyID), "encrypted_data": encryptedData] }
 
   /// The JSON for Web Push.
   var body: ByteBuffer {

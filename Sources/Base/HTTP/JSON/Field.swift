@@ -4,10 +4,10 @@ package import Hummingbird
 /// for the caller.
 package struct Field: Sendable {
   package let value: JSON?
-  /// Where it stands; of a member, where its object does, so that the members of an object share that.
+  /// Where it stands; of a member with neither members nor elements, where its object does, which all its members share.
   private let location: Location
-  /// The name of a member.
-  private var member: String?
+  /// The name of such a member.
+  private var leaf: String?
 
   /// A path, which is formatted only when an error needs it.
   fileprivate indirect enum Location: Sendable {
@@ -25,12 +25,15 @@ package struct Field: Sendable {
   }
 
   /// The member's name; for a field that is not a member, its path.
-  package var name: String { member ?? path }
+  package var name: String {
+    if let leaf { return leaf }
+    return if case .member(let name, _) = location { name } else { path }
+  }
 
-  private init(_ value: JSON?, at location: Location, _ member: String? = nil) {
+  private init(_ value: JSON?, at location: Location, leaf: String? = nil) {
     self.value = value
     self.location = location
-    self.member = member
+    self.leaf = leaf
   }
 
   package init(_ value: JSON?, path: String) { self.init(value, at: .root(path)) }
@@ -38,7 +41,7 @@ package struct Field: Sendable {
   /// `request["push_requests"][0]["token_id"]`
   package var path: String { place.path }
 
-  private var place: Location { member.map { .member($0, of: location) } ?? location }
+  private var place: Location { leaf.map { .member($0, of: location) } ?? location }
 
   /// Parses the body of a request as JSON, whatever its content type; it must be an object.
   ///
@@ -76,7 +79,11 @@ package struct Field: Sendable {
 
   /// The member of an object; a missing field if this is no object.
   package subscript(name: String) -> Field {
-    Field(value?[name], at: place, name)
+    let value = value?[name]
+    return switch value {
+    case .object, .array: Field(value, at: .member(name, of: place))
+    default: Field(value, at: place, leaf: name)
+    }
   }
 
   /// The field, or nil if it is absent or null.

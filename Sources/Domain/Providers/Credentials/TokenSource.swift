@@ -38,7 +38,7 @@ final class TokenSource: Sendable {
   }
 
   /// Nil while there is a renewal to wait for, which it starts.
-  private func answerAtOnce() -> Answer? {
+  @inline(never) private func answerAtOnce() -> Answer? {
     switch state.withLock({ $0.cache.token(now: now()) }) {
     case .use(let token): return .success(token)
     case .useAndRenew(let token):

@@ -99,7 +99,9 @@ package final class RouteSender: Sendable {
   }
 
   /// The answer that counts of those of APNs' two environments.
-  private func answer(_ answer: Sender.Answer, to recipient: Recipient, after first: Answer?) -> Answer {
+  @inline(never) private func answer(_ answer: Sender.Answer, to recipient: Recipient, after first: Answer?)
+    -> Answer
+  {
     let own = Answer(outcome: answer.outcome, sender: self, first: first?.sender, pause: answer.pause)
     guard let first, answer.outcome.concernsEnvironment else { return own }
     if case .misconfigured = first.outcome {
@@ -163,7 +165,7 @@ package final class RouteSender: Sendable {
   /// Asks whether it may go.
   ///
   /// - Returns: the answer if it may not.
-  private func admit(_ trip: inout Trip, isPatient: Bool) -> Sender.Answer? {
+  @inline(never) private func admit(_ trip: inout Trip, isPatient: Bool) -> Sender.Answer? {
     // The deadline had passed before: says nothing about the route.
     guard trip.started < trip.end else {
       return unsent(Outcome(TransportFailure.timeout), since: trip.started)
@@ -189,7 +191,7 @@ package final class RouteSender: Sendable {
     if let unproven = trip.unproven { host?.end(unproven) }
   }
 
-  private func ended(_ answer: Sender.Answer, _ trip: Trip) -> Sender.Answer {
+  @inline(never) private func ended(_ answer: Sender.Answer, _ trip: Trip) -> Sender.Answer {
     endRequest(trip)
     if answer.isInVain {
       health.waitedInVain(from: trip.waitsSince, hasFailed: .now() < trip.end, now: sender.now())

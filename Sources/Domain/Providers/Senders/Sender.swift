@@ -85,13 +85,11 @@ struct Sender: Sendable {
       case .success(let token): authorization = token.authorization
       case .failure(let failure): return .ended(Answer(Outcome(failure), .transport))
       }
-      var request: ProviderRequest
-      do throws(Unsendable) {
-        request = try push.request(from: self, target: target, authorization)
-      } catch {
-        return .ended(Answer(error.outcome, .ourselves))
+      let request: ProviderRequest
+      switch self.request(for: push, to: target, authorization, of: owner) {
+      case .success(let made): request = made
+      case .failure(let fault): return .ended(Answer(fault.outcome, .ourselves))
       }
-      request.owner = owner
       switch await transport.send(request, deadline: deadline) {
       case .ended(let answer):
         let (answer, again) = read(answer)
@@ -108,8 +106,18 @@ struct Sender: Sendable {
     }
   }
 
+  @inline(never) private func request(
+    for push: Push, to target: String, _ authorization: String, of owner: Owner
+  ) -> Result<ProviderRequest, Unsendable> {
+    Result { () throws(Unsendable) in
+      var request = try push.request(from: self, target: target, authorization)
+      request.owner = owner
+      return request
+    }
+  }
+
   /// What an answer means, and whether to send again at once.
-  func read(
+  @inline(never) func read(
     _ answer: Result<ProviderResponse, TransportFailure>
   ) -> (answer: Answer, again: Remedy.Again) {
     let response: ProviderResponse
