@@ -11,9 +11,7 @@ import Synchronization
 /// body, only short names of what a newer sender may have added to them.
 ///
 /// Log lines about unauthenticated callers are limited per minute; the number of lines left out is logged.
-package final class RequestObserver: RouterMiddleware {
-  package typealias Context = WireContext
-
+package final class RequestObserver: Layer {
   private struct Labels: Hashable {
     let method: String
     let path: String
@@ -50,9 +48,8 @@ package final class RequestObserver: RouterMiddleware {
     self.factory = factory
   }
 
-  package func handle(
-    _ request: Request, context: WireContext,
-    next: @concurrent (Request, WireContext) async throws -> Response
+  package func answer(
+    _ request: Request, _ context: WireContext, _ next: Routes.Handler
   ) async throws -> Response {
     let response = try await next(request, context)
     let duration = ContinuousClock.now - context.received

@@ -1,7 +1,7 @@
 package import Basics
 package import HTTP
 import HTTPTypes
-package import Hummingbird
+import Hummingbird
 import Logging
 import NIOCore
 import Operator
@@ -23,11 +23,11 @@ package struct Endpoints: Sendable {
     addRoutes: (Routes) -> Void
   ) -> Endpoints {
     let router = Routes()
-    router.add(middleware: RequestObserver())
+    router.add(RequestObserver())
     router.add(
-      middleware: EnvelopeMiddleware(
+      EnvelopeLayer(
         trustedProxies: trustedProxies, forwarding: forwarding, bodies: bodies))
-    router.add(middleware: DatabaseLimit())
+    router.add(DatabaseLimit())
     // Nextcloud administrators check for this text to see whether the proxy works.
     router.endpoint("/", .get) { _, _ in
       Response(
@@ -41,18 +41,17 @@ package struct Endpoints: Sendable {
   static func forOperator(_ operatorRoutes: OperatorRoutes) -> Endpoints {
     let router = Routes()
     // Monitoring calls these routes constantly, so requests are logged at debug level only.
-    router.add(middleware: RequestObserver(level: .debug))
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(RequestObserver(level: .debug))
+    router.add(EnvelopeLayer())
     operatorRoutes.add(to: router)
     return Endpoints(router)
   }
 }
 
 /// Limits how long a request waits for the database, so that a hanging database does not block callers.
-private struct DatabaseLimit: RouterMiddleware {
-  func handle(
-    _ request: Request, context: WireContext,
-    next: @concurrent (Request, WireContext) async throws -> Response
+private struct DatabaseLimit: Layer {
+  func answer(
+    _ request: Request, _ context: WireContext, _ next: Routes.Handler
   ) async throws -> Response {
     try await DatabaseWait.limit(eachCallTo: .seconds(12)) { try await next(request, context) }
   }

@@ -7,7 +7,7 @@ import Registrations
 
 extension NextcloudServerRoutes {
   /// Adds the endpoints `apps/notifications/api/v2/webpush`.
-  func addWebPushRoutes(to app: RouterGroup<WireContext>) {
+  func addWebPushRoutes(to app: Routes) {
     app.endpoint("v2/webpush/vapid", .get, use: authenticated(vapid))
     app.endpoint("v2/webpush", [.post: authenticated(subscribe), .delete: authenticated(unsubscribe)])
     app.endpoint("v2/webpush/activate", .post, use: authenticated(activate))

@@ -51,14 +51,14 @@ package struct NextcloudServerRoutes: Sendable {
   func address() -> String { sender.settings.url ?? settings.setURL ?? sender.ownAddress() }
 
   package func addRoutes(to router: Routes) {
-    router.add(middleware: UnknownOCSPaths())
+    router.add(UnknownOCSPaths())
     router.endpoint("/status.php", .get, use: status)
     for path in ["/index.php/204", "/204"] { router.endpoint("\(path)", .get, use: noContent) }
     addLoginRoutes(to: router)
-    for version in OCSVersion.allCases { addRoutes(to: router.group("/ocs/\(version.rawValue)")) }
+    for version in OCSVersion.allCases { addOCSRoutes(to: router.group("/ocs/\(version.rawValue)")) }
   }
 
-  private func addRoutes(to routes: RouterGroup<WireContext>) {
+  private func addOCSRoutes(to routes: Routes) {
     routes.endpoint("cloud/capabilities", .get, use: unauthenticated(capabilities))
     routes.endpoint("cloud/user", .get, use: authenticated(user))
     routes.endpoint("cloud/users/{user_id}", .get, use: authenticated(namedUser))

@@ -176,10 +176,9 @@ enum OCSXML {
 
 /// Answers calls of unknown OCS endpoints in the OCS envelope. A known path with a wrong method gets 405
 /// without a body.
-struct UnknownOCSPaths: RouterMiddleware {
-  func handle(
-    _ request: Request, context: WireContext,
-    next: @concurrent (Request, WireContext) async throws -> Response
+struct UnknownOCSPaths: Layer {
+  func answer(
+    _ request: Request, _ context: WireContext, _ next: Routes.Handler
   ) async throws -> Response {
     guard let version = OCSVersion(path: request.uri.path) else { return try await next(request, context) }
     do {

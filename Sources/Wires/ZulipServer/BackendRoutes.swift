@@ -39,7 +39,7 @@ package struct BackendRoutes: Sendable {
 
   package func addRoutes(to router: Routes) {
     guard let token else { return }
-    let routes = router.group("/backend/v1/realms/{realm_uuid}").add(middleware: Guarded(token: token))
+    let routes = router.group("/backend/v1/realms/{realm_uuid}", Guarded(token: token))
     routes.endpoint("", .put, use: putRealm)
     routes.endpoint("users/{user_id}", [.put: putUser, .delete: removeUser])
     routes.endpoint("users/{user_id}/app-passwords", .post, use: addAppPassword)
@@ -49,12 +49,11 @@ package struct BackendRoutes: Sendable {
   }
 
   /// Checks the token before anything else, even before the method.
-  private struct Guarded: RouterMiddleware {
+  private struct Guarded: Layer {
     let token: BearerToken
 
-    func handle(
-      _ request: Request, context: WireContext,
-      next: @concurrent (Request, WireContext) async throws -> Response
+    func answer(
+      _ request: Request, _ context: WireContext, _ next: Routes.Handler
     ) async throws -> Response {
       try token.check(request, from: context.clientAddress)
       return try await next(request, context)

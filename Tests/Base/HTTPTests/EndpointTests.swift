@@ -15,7 +15,7 @@ import Testing
 
   private func application() -> some ApplicationProtocol {
     let router = Routes()
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(EnvelopeLayer())
     router.endpoint("/api/v1/echo", .post) { request, context in
       var parameters = try await Parameters.read(from: request, limit: 100)
       let text = try parameters.required("text")

@@ -42,10 +42,10 @@ import Testing
     let log = LogRecorder()
     let router = Routes()
     router.add(
-      middleware: EnvelopeMiddleware(
+      EnvelopeLayer(
         trustedProxies: [trusted.flatMap(ClientAddress.Network.init)].compactMap(\.self),
         forwarding: ForwardingFaults()))
-    router.get("/") { _, context in "\(context.clientAddress)" }
+    router.endpoint("/", .get) { _, _ in Response(status: .ok) }
     let responder = router.buildResponder()
     for header in ["192.0.2.7", nil] {
       var headers: HTTPFields = [:]

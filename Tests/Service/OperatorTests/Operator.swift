@@ -78,7 +78,7 @@ struct Operator: Sendable {
         unreadableForwarding: { stage.now.unreadable })
       let metrics = PrometheusRegistry()
       let router = Routes()
-      router.add(middleware: EnvelopeMiddleware())
+      router.add(EnvelopeLayer())
       OperatorRoutes(readiness: readiness, metrics: metrics, token: token).add(to: router)
       var logger = Logger(label: "test")
       logger.logLevel = .critical

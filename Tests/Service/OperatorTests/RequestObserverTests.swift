@@ -16,15 +16,15 @@ import Testing
     let registry = PrometheusRegistry()
     let log = LogRecorder()
     let router = Routes()
-    router.add(middleware: RequestObserver(factory: registry))
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(RequestObserver(factory: registry))
+    router.add(EnvelopeLayer())
     router.endpoint("/things/:id", .get) { _, _ in Response(status: .ok) }
     router.endpoint("/known", .get) { _, context in
       context.notes.record(server: "chat.example.org")
       context.notes.record(realm: UUID(uuidString: "E502DDE1-74FB-44B4-9B3F-B1B2F8C1C5A1"))
       throw APIError(.forbidden, code: "NOT_NOW", "secret")
     }
-    router.get("/broken") { _, _ -> Response in throw CocoaError(.fileNoSuchFile) }
+    router.endpoint("/broken", .get) { _, _ -> Response in throw CocoaError(.fileNoSuchFile) }
     try await Application(responder: router.buildResponder(), logger: log.logger).test(.router) {
       try await calls($0)
     }
@@ -79,8 +79,8 @@ import Testing
   @Test func `Strangers fill no log`() async throws {
     let (clock, log) = (TestClock(), LogRecorder())
     let router = Routes()
-    router.add(middleware: RequestObserver(factory: PrometheusRegistry(), now: { clock.now }))
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(RequestObserver(factory: PrometheusRegistry(), now: { clock.now }))
+    router.add(EnvelopeLayer())
     router.endpoint("/server", .get) { _, context in
       context.notes.record(server: "chat.example.org")
       throw APIError("no")
@@ -126,8 +126,8 @@ import Testing
   @Test func `What a newer sender adds is counted each time and logged once`() async throws {
     let (registry, log) = (PrometheusRegistry(), LogRecorder())
     let router = Routes()
-    router.add(middleware: RequestObserver(factory: registry))
-    router.add(middleware: EnvelopeMiddleware())
+    router.add(RequestObserver(factory: registry))
+    router.add(EnvelopeLayer())
     router.endpoint("/things/:id", .post) { request, context in
       var parameters = try Parameters(query: request)
       _ = parameters.optional("known")

@@ -14,7 +14,7 @@ import Testing
 /// What a connection sends, byte for byte.
 @Suite struct HTTPConnectionTests {
   private static let routes: @Sendable (Routes) -> Void = { router in
-    router.add(middleware: EnvelopeMiddleware(bodies: BodyBudget(limit: 64 << 20, largest: 16 << 20)))
+    router.add(EnvelopeLayer(bodies: BodyBudget(limit: 64 << 20, largest: 16 << 20)))
     router.endpoint("/short", .get) { _, _ in
       Response(
         status: .ok, headers: [.contentType: "a/b"], body: ResponseBody(byteBuffer: ByteBuffer(string: "abc"))

@@ -30,8 +30,8 @@ import Testing
   {
     let loop = MultiThreadedEventLoopGroup.singleton.next()
     let router = Routes()
-    router.add(middleware: EnvelopeMiddleware())
-    router.post("/") { request, _ in
+    router.add(EnvelopeLayer())
+    router.endpoint("/", .post) { request, _ in
       let body = try await request.wholeBody(upTo: call.bytes)
       return Response(
         status: loop.inEventLoop == call.staysThere ? .ok : .conflict,
@@ -53,8 +53,8 @@ import Testing
     let gate = DispatchSemaphore(value: 0)
     let begun = DispatchSemaphore(value: 0)
     let router = Routes()
-    router.add(middleware: EnvelopeMiddleware())
-    router.post("/") { _, _ in
+    router.add(EnvelopeLayer())
+    router.endpoint("/", .post) { _, _ in
       begun.signal()
       Self.block(gate)
       return Response(status: .ok)

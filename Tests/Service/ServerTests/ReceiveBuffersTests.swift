@@ -53,8 +53,8 @@ import Testing
     let (read, ports) = (Counter(), AsyncStream.makeStream(of: Int.self))
     let answers = AsyncStream.makeStream(of: Void.self)
     let router = Routes()
-    router.add(middleware: EnvelopeMiddleware(bodies: BodyBudget(limit: 64 << 20, largest: 16 << 20)))
-    router.post("/") { request, _ in
+    router.add(EnvelopeLayer(bodies: BodyBudget(limit: 64 << 20, largest: 16 << 20)))
+    router.endpoint("/", .post) { request, _ in
       _ = try await request.wholeBody(upTo: 16 << 20)
       read.increment()
       for await _ in answers.stream {}

@@ -18,7 +18,7 @@ import Testing
   ) async throws {
     let (ended, ports) = (Counter(), AsyncStream.makeStream(of: Int.self))
     let router = Routes()
-    router.get("/") { _, _ in
+    router.endpoint("/", .get) { _, _ in
       Response(
         status: .ok,
         body: ResponseBody { writer in

@@ -55,7 +55,7 @@ struct AnswerWriter: ResponseBodyWriter {
   /// Bytes that are gathered before they are sent.
   private static let most = 8 << 10
 
-  @concurrent mutating func write(_ content: ByteBuffer) async throws {
+  mutating func write(_ content: ByteBuffer) async throws {
     guard mayHaveContent else { return }
     bytes.writeImmutableBuffer(content)
     guard bytes.readableBytes > Self.most else { return }
@@ -64,7 +64,7 @@ struct AnswerWriter: ResponseBodyWriter {
   }
 
   /// - Parameter trailers: are not sent.
-  @concurrent consuming func finish(_ trailers: HTTPFields?) async throws {
+  consuming func finish(_ trailers: HTTPFields?) throws {
     try connection.value.endAnswer(with: bytes)
   }
 }

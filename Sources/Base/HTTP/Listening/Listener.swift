@@ -1,7 +1,7 @@
 package import Basics
 import Foundation
 import HTTPClient
-package import Hummingbird
+import Hummingbird
 package import Logging
 package import NIOCore
 import NIOHTTP1
@@ -16,8 +16,8 @@ import Synchronization
 /// counts as a request. Hummingbird's own `Server` closes connections without a request at shutdown and
 /// cannot use a socket that is already open. Its connections pass each part of a request, and of an answer, through queues
 /// between threads, which takes a tenth of a push; here a request is one step on its event loop (``HTTPConnection``).
-package struct Listener<Responder: HTTPResponder>: Service where Responder.Context == WireContext {
-  let responder: Responder
+package struct Listener: Service {
+  let responder: RoutesResponder
   let socket: ListeningSocket
   let tls: (@Sendable () -> NIOSSLContext)?
   let limits: OpenConnections.Limits
@@ -37,7 +37,8 @@ package struct Listener<Responder: HTTPResponder>: Service where Responder.Conte
   ///   - receiveMemory: bytes that may wait in the kernel to be read.
   ///   - onRunning: called once it listens.
   package init(
-    name: String, responder: Responder, socket: ListeningSocket, tls: (@Sendable () -> NIOSSLContext)? = nil,
+    name: String, responder: RoutesResponder, socket: ListeningSocket,
+    tls: (@Sendable () -> NIOSSLContext)? = nil,
     connections: Int, perSource: Int, proxies: [ClientAddress.Network] = [], receiveMemory: Int = 1 << 20,
     stallTimeout: Duration = .seconds(15), logger: Logger,
     onRunning: @escaping @Sendable (any Channel) -> Void

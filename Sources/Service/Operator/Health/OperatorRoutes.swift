@@ -1,7 +1,7 @@
 import Basics
 package import HTTP
 import HTTPTypes
-package import Hummingbird
+import Hummingbird
 import NIOCore
 package import Sealing
 

@@ -141,7 +141,7 @@ final class ProxyBench: Sendable {
     let sending = Task { if isSending { await bench.sender.run() } }
     let router = Routes()
     router.add(
-      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
+      EnvelopeLayer(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     NextcloudProxyRoutes(bench.proxy).addRoutes(to: router)
     let result: Result<Void, any Error>
     do {

@@ -77,7 +77,7 @@ struct Host: Sendable {
       realmsChanged: { asked.changeRealms() })
     let router = Routes()
     router.add(
-      middleware: EnvelopeMiddleware(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
+      EnvelopeLayer(trustedProxies: [ClientAddress.Network("127.0.0.1")].compactMap(\.self)))
     backend.addRoutes(to: router)
     var logger = Logger(label: "test")
     logger.logLevel = .critical

@@ -8,9 +8,7 @@ import Synchronization
 
 /// Gives each request an id, finds the client's address behind trusted proxies, and answers every error in
 /// JSON, without details that do not concern the caller. The answer has the id.
-package struct EnvelopeMiddleware: RouterMiddleware {
-  package typealias Context = WireContext
-
+package struct EnvelopeLayer: Layer {
   private let trustedProxies: [ClientAddress.Network]
   private let forwarding: ForwardingFaults?
   private let bodies: BodyBudget?
@@ -28,9 +26,8 @@ package struct EnvelopeMiddleware: RouterMiddleware {
     self.bodies = bodies
   }
 
-  package func handle(
-    _ request: Request, context: WireContext,
-    next: @concurrent (Request, WireContext) async throws -> Response
+  package func answer(
+    _ request: Request, _ context: WireContext, _ next: Routes.Handler
   ) async throws -> Response {
     var context = context
     context.requestID = request.headers.value(.xRequestID).flatMap(Self.acceptable) ?? Self.newRequestID()
