@@ -89,7 +89,7 @@ let modules: [Target] =
       "Registrations", "HTTP", "HTTPClient", "Platform", "Providers", "Sealing", "Basics", "SQL", "Logging"),
     module(
       "Delivery", "HTTP", "HTTPClient", "Platform", "Providers", "Registrations", "Sealing", "Basics", "SQL",
-      "Crypto", "Logging", "Metrics"))
+      "Crypto", "Logging", "Metrics", "NIOCore"))
   + folder(
     "Wires",
     module(

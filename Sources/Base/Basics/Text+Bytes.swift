@@ -65,7 +65,7 @@ extension [UInt8] {
       while true {
         // What needs no escape, as most do not, is copied in one piece.
         let end = bytes.firstEscapedInJSON(from: start)
-        append(contentsOf: bytes[start..<end])
+        append(contentsOf: bytes.extracting(start..<end))
         guard end < bytes.count else { break }
         append(contentsOf: Self.escape(bytes[end]).utf8)
         start = end + 1

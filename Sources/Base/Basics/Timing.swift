@@ -215,3 +215,31 @@ package final class Worker: Sendable {
     }
   }
 }
+
+/// Where an asynchronous function waits until it is resumed, which has to be once. Debug builds, and so all tests, check that; the
+/// check costs more than the waiting.
+#if DEBUG
+  @usableFromInline
+  package typealias Continuation<Value, Failure: Error> = CheckedContinuation<Value, Failure>
+#else
+  @usableFromInline
+  package typealias Continuation<Value, Failure: Error> = UnsafeContinuation<Value, Failure>
+#endif
+
+@inlinable package func withContinuation<Value>(_ body: (Continuation<Value, Never>) -> Void) async -> Value {
+  #if DEBUG
+    await withCheckedContinuation { body($0) }
+  #else
+    await withUnsafeContinuation { body($0) }
+  #endif
+}
+
+@inlinable package func withThrowingContinuation<Value>(
+  _ body: (Continuation<Value, any Error>) -> Void
+) async throws -> Value {
+  #if DEBUG
+    try await withCheckedThrowingContinuation { body($0) }
+  #else
+    try await withUnsafeThrowingContinuation { body($0) }
+  #endif
+}

@@ -1,3 +1,4 @@
+import Basics
 package import Logging
 package import NIOCore
 import Synchronization
@@ -72,7 +73,7 @@ package final class HTTP2Pool: Transport {
   > {
     let pending = PendingRequest(request)
     return await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
+      await withContinuation { continuation in
         guard pending.attach(continuation) else { return }
         admit(pending, deadline)
       }

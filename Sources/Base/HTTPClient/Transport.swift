@@ -86,7 +86,7 @@ package enum Awaited<Answer: Sendable>: Sendable {
 /// The caller may stop waiting earlier and await the ending later.
 package final class PendingRequest: Sendable {
   typealias Ending = Result<ProviderResponse, TransportFailure>
-  typealias Continuation = CheckedContinuation<Awaited<Ending>, Never>
+  typealias Caller = Continuation<Awaited<Ending>, Never>
 
   /// The connection and stream of a request under way.
   struct StreamReference {
@@ -96,9 +96,9 @@ package final class PendingRequest: Sendable {
 
   private struct State {
     /// The caller, until the deadline.
-    var caller: Continuation?
+    var caller: Caller?
     /// The caller that awaits a late answer.
-    var successor: CheckedContinuation<Ending, Never>?
+    var successor: Continuation<Ending, Never>?
     var ending: Ending?
     /// Whether a connection has sent the request, so that the peer may have it.
     var isUnderWay = false
@@ -120,7 +120,7 @@ package final class PendingRequest: Sendable {
   /// Registers the caller, or resumes it at once if the request has already ended.
   ///
   /// - Returns: whether it was registered.
-  func attach(_ continuation: Continuation) -> Bool {
+  func attach(_ continuation: Caller) -> Bool {
     let ending = state.withLock { state in
       if state.ending == nil { state.caller = continuation }
       return state.ending
@@ -146,7 +146,7 @@ package final class PendingRequest: Sendable {
   ///
   /// - Returns: false if the request is not under way, or its caller was detached before.
   func detachCaller() -> Bool {
-    let detached = state.withLock { state -> (caller: Continuation?, stream: StreamReference?)? in
+    let detached = state.withLock { state -> (caller: Caller?, stream: StreamReference?)? in
       guard state.isUnderWay, !state.isDetached, state.ending == nil else { return nil }
       state.isDetached = true
       defer { state.caller = nil }
@@ -159,7 +159,7 @@ package final class PendingRequest: Sendable {
   }
 
   private func lateEnding() async -> Ending {
-    await withCheckedContinuation { continuation in
+    await withContinuation { continuation in
       let ending = state.withLock { state in
         if state.ending == nil { state.successor = continuation }
         return state.ending
@@ -175,7 +175,7 @@ package final class PendingRequest: Sendable {
   func finish(_ ending: Ending) -> StreamReference? {
     let ended = state.withLock {
       state -> (
-        caller: Continuation?, successor: CheckedContinuation<Ending, Never>?, stream: StreamReference?
+        caller: Caller?, successor: Continuation<Ending, Never>?, stream: StreamReference?
       )? in
       guard state.ending == nil else { return nil }
       state.ending = ending

@@ -1,6 +1,7 @@
 import Basics
 import Foundation
 import HTTPClient
+import NIOCore
 import Providers
 import Registrations
 
@@ -9,7 +10,7 @@ extension Deliverer {
   ///
   /// - Parameter deliveries: what goes in one request: one push to the recipients of all.
   func sendRequest(
-    _ deliveries: [RegisteredPush], since began: Date, by deadline: ContinuousClock.Instant,
+    _ deliveries: [RegisteredPush], since began: Date, by deadline: NIODeadline,
     _ backoff: Backoff?
   ) async -> [Decision] {
     let batch = Batch(
@@ -34,13 +35,13 @@ extension Deliverer {
   /// The pause before a batch is tried again within its request; nil if it is not. What is sent in one request is tried again
   /// together.
   @inline(never) private func pause(
-    after tries: Int, _ decisions: [Decision], _ deadline: ContinuousClock.Instant, _ backoff: Backoff
+    after tries: Int, _ decisions: [Decision], _ deadline: NIODeadline, _ backoff: Backoff
   ) -> Duration? {
     guard let retry = decisions[0].retry, retry.notBefore == nil, tries < retry.triesInRequest else {
       return nil
     }
     let pause = Duration.seconds(backoff.pause(after: tries))
-    return ContinuousClock.now + pause < deadline ? pause : nil
+    return .now() + TimeAmount(pause) < deadline ? pause : nil
   }
 
   /// What goes to a provider in one request. A class, because each step of a task that has it would have a copy otherwise.
@@ -49,12 +50,12 @@ extension Deliverer {
     let push: Push
     let began: Date
     let handedOver: Date
-    let waitsSince = ContinuousClock.now
-    let deadline: ContinuousClock.Instant
+    let waitsSince = NIODeadline.now()
+    let deadline: NIODeadline
     let isPatient: Bool
 
     init(
-      _ deliveries: [RegisteredPush], began: Date, handedOver: Date, deadline: ContinuousClock.Instant,
+      _ deliveries: [RegisteredPush], began: Date, handedOver: Date, deadline: NIODeadline,
       isPatient: Bool
     ) {
       self.deliveries = deliveries

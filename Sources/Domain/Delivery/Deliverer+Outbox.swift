@@ -1,6 +1,7 @@
 import Basics
 import Foundation
 import HTTPClient
+import NIOCore
 import Providers
 import Registrations
 import Synchronization
@@ -135,7 +136,7 @@ extension Deliverer {
     }
     lease = extended
     switch await other.attempt(
-      delivery.push, of: delivery.owner, deadline: .now + .seconds(3), isPatient: true, after: answer)
+      delivery.push, of: delivery.owner, deadline: .now() + .seconds(3), isPatient: true, after: answer)
     {
     case .ended(let answer): return await decide(on: answer, for: delivery, start)
     case .underWay(let answer): return await decide(on: await answer(), for: delivery, start)

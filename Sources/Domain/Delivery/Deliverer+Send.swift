@@ -2,6 +2,7 @@ import Basics
 import Foundation
 import HTTPClient
 import Logging
+import NIOCore
 import Providers
 import Registrations
 
@@ -62,7 +63,7 @@ extension Deliverer {
   func sendInRequests(
     _ deliveries: [RegisteredPush], since began: Date, within timeout: Duration, backoff: Backoff?
   ) async -> [Decision] {
-    let deadline = ContinuousClock.now + timeout
+    let deadline = NIODeadline.now() + TimeAmount(timeout)
     // One delivery needs no task of its own; most notifications are for one or two devices.
     if deliveries.count == 1 { return await sendRequest(deliveries, since: began, by: deadline, backoff) }
     let batches = requestBatches(of: deliveries)

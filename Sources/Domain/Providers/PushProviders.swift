@@ -128,8 +128,9 @@ package final class PushProviders: Sendable {
   /// How long an answer is still awaited after its caller has stopped waiting at the deadline.
   package var answerTimeout: Duration { factory.network.answerTimeout }
 
-  /// Sends one push and returns its outcome, or `retry(timeout)` at the deadline.
-  package func sendOnce(_ push: Push, deadline: ContinuousClock.Instant) async -> Outcome {
+  /// Sends one push and returns its outcome, or `retry(timeout)` at the end of the limit.
+  package func sendOnce(_ push: Push, within limit: Duration) async -> Outcome {
+    let deadline = NIODeadline.now() + TimeAmount(limit)
     switch await routeSender(for: push)?.attempt(push, of: .nobody, deadline: deadline) {
     case nil: return .misconfigured(.unconfigured)
     case .ended(let answer): return answer.outcome

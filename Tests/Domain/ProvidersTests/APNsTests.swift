@@ -34,7 +34,7 @@ struct APNsTests {
   static func send(
     _ push: Push, _ providers: PushProviders, within seconds: Double = longestWait / .seconds(1)
   ) async -> Outcome {
-    await providers.sendOnce(push, deadline: .now + .seconds(seconds))
+    await providers.sendOnce(push, within: .seconds(seconds))
   }
 
   @Test func `An ID is a UUID of version 4, and otherwise random`() {

@@ -37,7 +37,7 @@ struct FCMTests {
   static func send(_ providers: PushProviders, within seconds: Double = longestWait / .seconds(1)) async
     -> Outcome
   {
-    await providers.sendOnce(.fcm(message), deadline: .now + .seconds(seconds))
+    await providers.sendOnce(.fcm(message), within: .seconds(seconds))
   }
 
   static func assertions(_ server: TestWebServer) -> Int { server.requests.count { $0.path == "/token" } }
@@ -63,7 +63,7 @@ struct FCMTests {
     let server = try await Self.start()
     let providers = try Self.providers(server)
     let push = Push.fcm(FCMMessage(token: "t", data: data))
-    #expect(await providers.sendOnce(push, deadline: .now + .seconds(20)) == outcome)
+    #expect(await providers.sendOnce(push, within: .seconds(20)) == outcome)
     let sent = server.requests.filter { $0.path.hasSuffix("messages:send") }
     #expect(sent.count == (outcome == .delivered ? 1 : 0))
   }
@@ -283,7 +283,7 @@ struct FCMTests {
     let providers = try Self.providers(server)
     let push = Push.fcm(Self.message)
     let routeSender = try #require(providers.routeSender(for: push))
-    let task = Task { await routeSender.attempt(push, of: .nobody, deadline: .now + .seconds(60)) }
+    let task = Task { await routeSender.attempt(push, of: .nobody, deadline: .now() + .seconds(60)) }
     await eventually { server.requests.count == 2 }
     task.cancel()
     guard case .underWay(let answer) = await task.value else {

@@ -73,7 +73,7 @@ struct PushProvidersTests {
     let providers = try APNsTests.providers(server)
     let push = APNsTests.push()
     let old = try #require(providers.routeSender(for: push))
-    async let late = old.attempt(push, of: .nobody, deadline: .now + .seconds(30))
+    async let late = old.attempt(push, of: .nobody, deadline: .now() + .seconds(30))
     await eventually { server.requests.count == 1 }
     let credentials = Credentials(apns: [TestKeys.apnsCredential(keyID: "NEWKEY1234")])
     providers.use(credentials)

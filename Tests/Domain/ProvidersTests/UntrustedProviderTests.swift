@@ -69,7 +69,7 @@ struct UntrustedProviderTests {
       case .google, .signIn: .fcm(FCMTests.message)
       case .pushService: try WebPushTests.push(to: "\(url)/1")
       }
-    let outcome = await providers.sendOnce(push, deadline: .now + .seconds(20))
+    let outcome = await providers.sendOnce(push, within: .seconds(20))
     // What has answered here is no sign-in.
     #expect(outcome.label == (fault == .none && service != .signIn ? "delivered" : "retry"))
     if let failure = fault.failure {

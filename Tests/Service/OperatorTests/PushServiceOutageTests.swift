@@ -28,7 +28,7 @@ import Testing
           auth: Data(repeating: 7, count: 16).base64URL),
         body: ByteBuffer(string: "hello"), urgency: .normal, timeToLive: 60, collapseID: nil)
       func services() async -> PushServices {
-        _ = await providers.sendOnce(.webPush(message), deadline: .now + .seconds(30))
+        _ = await providers.sendOnce(.webPush(message), within: .seconds(30))
         return PushServices(
           providers.webPushSenders.map {
             .init(route: $0.route, state: $0.state, triedAt: $0.triedAt, hasAnswered: $0.hasAnswered)

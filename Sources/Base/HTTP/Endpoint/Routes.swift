@@ -11,7 +11,12 @@ package final class Routes {
   /// What all groups of a listener's endpoints have in common.
   private final class Table {
     let router = Router(context: WireContext.self)
-    var fixed: [Name: [HTTPRequest.Method: Handler]] = [:]
+    var fixed: [Name: [HTTPRequest.Method: Endpoint]] = [:]
+  }
+
+  /// A handler in a table. By itself it would be called through a thunk, which leaves the executor.
+  fileprivate struct Endpoint {
+    let handler: Handler
   }
 
   private let table: Table
@@ -46,14 +51,18 @@ package final class Routes {
     table.router.on(path, method: method, use: handler)
     let text = path.description
     if !text.utf8.contains(where: { "{*:".utf8.contains($0) }) {
-      table.fixed[Name(text), default: [:]][method] = handler
+      table.fixed[Name(text), default: [:]][method] = Endpoint(handler: handler)
     }
   }
 
   private func surrounded(_ handler: @escaping Handler) -> Handler {
-    layers.reversed().reduce(handler) { next, layer in
-      { request, context in try await layer.answer(request, context, next) }
-    }
+    var handler = handler
+    for layer in layers.reversed() { handler = Self.surrounded(handler, by: layer) }
+    return handler
+  }
+
+  private static func surrounded(_ next: @escaping Handler, by layer: any Layer) -> Handler {
+    { request, context in try await layer.answer(request, context, next) }
   }
 
   /// To be called once, when all endpoints are there.
@@ -89,7 +98,7 @@ package protocol Layer: Sendable {
 package struct RoutesResponder: HTTPResponder {
   package typealias Context = WireContext
 
-  fileprivate let fixed: [Name: [HTTPRequest.Method: Routes.Handler]]
+  fileprivate let fixed: [Name: [HTTPRequest.Method: Routes.Endpoint]]
   fileprivate let router: RouterResponder<WireContext>
 
   package func respond(to request: Request, context: WireContext) async throws -> Response {
@@ -99,10 +108,10 @@ package struct RoutesResponder: HTTPResponder {
 
   private func answer(_ request: Request, _ context: WireContext) async throws -> Response {
     let path = request.uri.path
-    guard let handler = fixed[Name(path)]?[request.method] else { return try await search(request, context) }
+    guard let endpoint = fixed[Name(path)]?[request.method] else { return try await search(request, context) }
     context.coreContext.endpointPath.value = path
     do {
-      return try await handler(request, context)
+      return try await endpoint.handler(request, context)
     } catch let error as any HTTPResponseError {
       return try error.response(from: request, context: context)
     }

@@ -1,3 +1,4 @@
+import Basics
 import HTTPTypes
 import Hummingbird
 import NIOCore
@@ -20,7 +21,7 @@ final class HTTPConnection: ChannelDuplexHandler {
   private var requests: CircularBuffer<Incoming> = []
   /// What comes after them; nil while more may.
   private var end: Result<Incoming?, any Error>?
-  private var waiting: CheckedContinuation<Incoming?, any Error>?
+  private var waiting: Continuation<Incoming?, any Error>?
   /// Who waits until more may be written.
   private var full: CheckedContinuation<Void, any Error>?
   /// Whether a read was requested and held back.
@@ -48,7 +49,7 @@ final class HTTPConnection: ChannelDuplexHandler {
   ///
   /// - Throws: an `HTTPParserError` if what follows is not HTTP, and the error with which the connection broke.
   func next() async throws -> Incoming? {
-    try await withCheckedThrowingContinuation { continuation in
+    try await withThrowingContinuation { continuation in
       waiting = continuation
       give()
     }

@@ -32,13 +32,13 @@ final class TokenSource: Sendable {
   /// The token, or a failure at the deadline.
   func token(deadline: NIODeadline) async -> Answer {
     while true {
-      if let answer = answerAtOnce() { return answer }
+      if let answer = present() { return answer }
       if let answer = await renewal(deadline: deadline) { return answer }
     }
   }
 
-  /// Nil while there is a renewal to wait for, which it starts.
-  @inline(never) private func answerAtOnce() -> Answer? {
+  /// What ``token(deadline:)`` returns without waiting; nil while there is a renewal to wait for, which it starts.
+  @inline(never) func present() -> Answer? {
     switch state.withLock({ $0.cache.token(now: now()) }) {
     case .use(let token): return .success(token)
     case .useAndRenew(let token):

@@ -1,7 +1,7 @@
 package import Basics
 package import Foundation
 package import HTTPClient
-import NIOCore
+package import NIOCore
 import Synchronization
 
 /// Sends pushes over a route with one loaded version of its credential. A changed key gets a new sender, and
@@ -82,8 +82,7 @@ package final class RouteSender: Sendable {
   ///     has not taken the push either.
   ///   - first: what APNs' other environment said, which was asked first.
   package func attempt(
-    _ push: Push, of owner: Owner, since began: ContinuousClock.Instant? = nil,
-    deadline: ContinuousClock.Instant,
+    _ push: Push, of owner: Owner, since began: NIODeadline? = nil, deadline: NIODeadline,
     isPatient: Bool = false, isFirst: Bool = false, after first: Answer? = nil
   ) async -> Awaited<Answer> {
     let account = sender.hasOwners ? await account(of: owner) : owner
@@ -121,8 +120,8 @@ package final class RouteSender: Sendable {
 
   /// Sends if the route's health allows it, and records the answer there.
   func sendIfAllowed(
-    _ recipient: Recipient, since began: ContinuousClock.Instant? = nil,
-    _ deadline: ContinuousClock.Instant, isPatient: Bool, isFirst: Bool = false,
+    _ recipient: Recipient, since began: NIODeadline? = nil, _ deadline: NIODeadline, isPatient: Bool,
+    isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
   ) async -> Awaited<Sender.Answer> {
     var trip = Trip(recipient, since: began, until: deadline, isFirst: isFirst)
@@ -150,15 +149,11 @@ package final class RouteSender: Sendable {
     var isProbe = false
     var unproven: WebPushHost.UnprovenRequest?
 
-    init(
-      _ recipient: Recipient, since began: ContinuousClock.Instant?, until deadline: ContinuousClock.Instant,
-      isFirst: Bool
-    ) {
+    init(_ recipient: Recipient, since began: NIODeadline?, until end: NIODeadline, isFirst: Bool) {
       self.recipient = recipient
       self.isFirst = isFirst
-      let started = started
-      end = started + TimeAmount(deadline - .now)
-      waitsSince = began.map { started - TimeAmount(.now - $0) } ?? started
+      self.end = end
+      waitsSince = began ?? started
     }
   }
 

@@ -81,7 +81,9 @@ struct Sender: Sendable {
     var isSecondTry = false
     while true {
       let authorization: String
-      switch await tokens.token(deadline: deadline) {
+      let token =
+        if let present = tokens.present() { present } else { await tokens.token(deadline: deadline) }
+      switch token {
       case .success(let token): authorization = token.authorization
       case .failure(let failure): return .ended(Answer(Outcome(failure), .transport))
       }

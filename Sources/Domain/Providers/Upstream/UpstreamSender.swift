@@ -59,7 +59,7 @@ extension RouteSender {
     let account = await account(of: owner)
     let recipient = Recipient(owner: account, token: ~account.hashValue, isCall: true)
     switch await sendIfAllowed(
-      recipient, .now + limit, isPatient: true,
+      recipient, .now() + TimeAmount(limit), isPatient: true,
       { await sender.call(call, of: owner, deadline: $0) })
     {
     case .ended(let answer):

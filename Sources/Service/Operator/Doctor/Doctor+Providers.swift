@@ -76,7 +76,7 @@ extension Doctor {
     do {
       let providers = try PushProviders(configuration: .init(configuration))
       providers.use(Credentials([credential]))
-      let outcome = await providers.sendOnce(trial.push, deadline: .now + Self.timeout)
+      let outcome = await providers.sendOnce(trial.push, within: Self.timeout)
       let keyExchange = providers.keyExchange(provider)
       await providers.shutdown(within: .zero)
       return Trial(

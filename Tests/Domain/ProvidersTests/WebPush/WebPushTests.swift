@@ -57,7 +57,7 @@ struct WebPushTests {
   ) async
     -> Outcome
   {
-    await providers.sendOnce(push, deadline: .now + .seconds(seconds))
+    await providers.sendOnce(push, within: .seconds(seconds))
   }
 
   @Test func `A message arrives at a push service that speaks HTTP/1.1, and opens`() async throws {
@@ -289,7 +289,7 @@ struct WebPushTests {
     clock.advance(4)
     let push = try Self.push(to: "https://127.0.0.1:\(service.port)/other-key")
     let sender = try #require(providers.routeSender(for: push))
-    guard case .ended(let answer) = await sender.attempt(push, of: .nobody, deadline: .now + .seconds(30))
+    guard case .ended(let answer) = await sender.attempt(push, of: .nobody, deadline: .now() + .seconds(30))
     else {
       Issue.record("it is under way")
       return
@@ -345,7 +345,7 @@ struct WebPushTests {
     // Nobody has closed its transport yet.
     let (sender, left) = try #require(hosts.routeSender(for: push))
     #expect(left.count == 1)
-    guard case .ended(let answer) = await sender.attempt(push, of: .nobody, deadline: .now + .seconds(30))
+    guard case .ended(let answer) = await sender.attempt(push, of: .nobody, deadline: .now() + .seconds(30))
     else {
       Issue.record("it is under way")
       return
