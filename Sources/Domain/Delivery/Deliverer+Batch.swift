@@ -34,6 +34,7 @@ extension Deliverer {
 
   /// The pause before a batch is tried again within its request; nil if it is not. What is sent in one request is tried again
   /// together.
+  // Not inlined, like others here: it would add to the memory of its caller's task (`Documentation/Decisions` 0023).
   @inline(never) private func pause(
     after tries: Int, _ decisions: [Decision], _ deadline: NIODeadline, _ backoff: Backoff
   ) -> Duration? {

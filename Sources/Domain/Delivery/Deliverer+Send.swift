@@ -122,6 +122,7 @@ extension Deliverer {
     return decide(on: answer, for: delivery, start, isUnknownYet: isUnknownYet)
   }
 
+  // Not inlined: it would add to the memory of its caller's task (`Documentation/Decisions` 0023).
   @inline(never) private func decide(
     on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart, isUnknownYet: Bool
   ) -> Decision {

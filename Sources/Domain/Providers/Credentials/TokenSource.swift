@@ -38,6 +38,7 @@ final class TokenSource: Sendable {
   }
 
   /// What ``token(deadline:)`` returns without waiting; nil while there is a renewal to wait for, which it starts.
+  // Not inlined: it would add to the memory of its caller's task (`Documentation/Decisions` 0023).
   @inline(never) func present() -> Answer? {
     switch state.withLock({ $0.cache.token(now: now()) }) {
     case .use(let token): return .success(token)

@@ -98,6 +98,7 @@ package final class RouteSender: Sendable {
   }
 
   /// The answer that counts of those of APNs' two environments.
+  // Not inlined, like others here: it would add to the memory of its caller's task (`Documentation/Decisions` 0023).
   @inline(never) private func answer(_ answer: Sender.Answer, to recipient: Recipient, after first: Answer?)
     -> Answer
   {

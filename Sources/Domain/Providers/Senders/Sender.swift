@@ -108,6 +108,7 @@ struct Sender: Sendable {
     }
   }
 
+  // Not inlined, like others here: it would add to the memory of its caller's task (`Documentation/Decisions` 0023).
   @inline(never) private func request(
     for push: Push, to target: String, _ authorization: String, of owner: Owner
   ) -> Result<ProviderRequest, Unsendable> {
