@@ -93,24 +93,28 @@ package final class LogWriter: Sendable {
   @discardableResult
   package func flush() -> Bool { work.wait(timeout: .now() + .seconds(1)) == .success }
 
-  /// Waits for lines and writes them, and then how many were dropped after them.
+  /// Waits for lines and writes them, and then how many were dropped after them, until all is told or the descriptor refuses it.
   private func writeNext() {
     arrival.wait()
+    var isTaken = true
     while true {
       let (bytes, untold, format) = state.withLock { state in
         let bytes = state.waiting
         state.waiting = []
         state.underWay = bytes.count
+        let untold = isTaken || !bytes.isEmpty ? state.untold : 0
         // The next line finds the thread idle, and wakes it.
-        if bytes.isEmpty { work.leave() }
-        return (bytes, state.untold, state.format)
+        if bytes.isEmpty, untold == 0 { work.leave() }
+        return (bytes, untold, state.format)
       }
-      if bytes.isEmpty { return }
-      guard write(bytes[...]), untold > 0 else { continue }
+      if bytes.isEmpty, untold == 0 { return }
+      isTaken = write(bytes[...])
+      guard isTaken, untold > 0 else { continue }
       let gap = format.line(
         .warning, "log lines were dropped, because the log took no more",
         [("dropped", .stringConvertible(untold))])
-      if write(Array("\(gap)\n".utf8)[...]) { state.withLock { $0.untold -= untold } }
+      isTaken = write(Array("\(gap)\n".utf8)[...])
+      if isTaken { state.withLock { $0.untold -= untold } }
     }
   }
 
