@@ -23,6 +23,9 @@ package protocol Database: Sendable {
   /// ``lookUp(_:)``.
   func rowsAtOnce(_ statement: Statement) -> [Row]?
 
+  /// The rows of a `SELECT` by key, which may share a round trip with other callers'. For ``lookUp(_:)``.
+  func rowsByKey(_ statement: Statement) async throws -> [Row]
+
   /// Runs one writing statement in its own transaction. Cheaper than ``write(_:)``.
   ///
   /// It shares a commit with other callers' statements, which lock rows in the order of their arguments. So that those
@@ -43,6 +46,10 @@ package protocol Database: Sendable {
 
 extension Database {
   package var trouble: DatabaseTrouble.Cause? { nil }
+
+  package func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
+
+  package func rowsByKey(_ statement: Statement) async throws -> [Row] { try await query(statement) }
 
   /// A server looks after its own files.
   package func checkFiles() throws {}
@@ -86,11 +93,12 @@ extension Database {
   }
 
   /// The rows of a `SELECT` that finds a few rows by key. Runs on the caller's thread if the engine can do
-  /// that, since switching threads would take longer than the lookup.
+  /// that, since switching threads would take longer than the lookup; else together with other callers' lookups.
   package func lookUp(_ statement: Statement) async throws -> [Row] {
-    // Many keys take long enough for another thread.
-    if statement.arguments.count < 100, let rows = rowsAtOnce(statement) { return rows }
-    return try await query(statement)
+    // Many keys take long enough for another thread, and others would have to wait for them.
+    guard statement.arguments.count < 100 else { return try await query(statement) }
+    if let rows = rowsAtOnce(statement) { return rows }
+    return try await rowsByKey(statement)
   }
 
   /// The rows that a `SELECT` with `IN ($list)` finds by key. Uses several statements if there are more keys

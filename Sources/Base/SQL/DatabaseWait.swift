@@ -63,6 +63,10 @@ package struct RetryingDatabase: Database {
 
   package func rowsAtOnce(_ statement: Statement) -> [Row]? { database.rowsAtOnce(statement) }
 
+  package func rowsByKey(_ statement: Statement) async throws -> [Row] {
+    try await retrying { try await database.rowsByKey(statement) }
+  }
+
   package func execute(_ statement: Statement) async throws -> [Row] {
     try await retrying { try await database.execute(statement) }
   }

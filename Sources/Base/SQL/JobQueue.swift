@@ -1,3 +1,4 @@
+import Basics
 import Dispatch
 import Foundation
 import Synchronization
@@ -81,7 +82,7 @@ final class JobQueue<Work: Sendable>: Sendable {
   ///
   /// - Parameter operation: the operation under which the caller's wait is observed; nil for none.
   func perform(_ work: Work, observedAs operation: DatabaseOperation?) async throws {
-    try await withCheckedThrowingContinuation { continuation in
+    try await withThrowingContinuation { continuation in
       let observe = operation.flatMap { operation in
         observer.map { observer in { @Sendable in observer(operation, $0) } }
       }
@@ -201,11 +202,11 @@ final class Caller: Sendable {
   /// When it gets an error even if the job is running; nil for no limit. See ``DatabaseWait``.
   let limit: ContinuousClock.Instant?
 
-  private let continuation: Mutex<CheckedContinuation<Void, any Error>?>
+  private let continuation: Mutex<Continuation<Void, any Error>?>
   private let observe: (@Sendable (Duration) -> Void)?
 
   init(
-    _ continuation: CheckedContinuation<Void, any Error>, waitLimit: Duration?,
+    _ continuation: Continuation<Void, any Error>, waitLimit: Duration?,
     observe: (@Sendable (Duration) -> Void)?
   ) {
     self.continuation = Mutex(continuation)
@@ -224,7 +225,7 @@ final class Caller: Sendable {
   /// Reports an error, unless it has been answered already.
   func fail(_ error: any Error) { take()?.resume(throwing: error) }
 
-  private func take() -> CheckedContinuation<Void, any Error>? {
+  private func take() -> Continuation<Void, any Error>? {
     let taken = continuation.withLock { continuation in
       defer { continuation = nil }
       return continuation

@@ -92,8 +92,6 @@ private final class RacedDatabase: Database {
 
   func query(_ statement: Statement) async throws -> [Row] { try await database.query(statement) }
 
-  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
-
   func execute(_ statement: Statement) async throws -> [Row] { try await database.execute(statement) }
 
   func close() async {}

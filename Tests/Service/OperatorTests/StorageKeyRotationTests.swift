@@ -177,8 +177,6 @@ private final class MortalDatabase: Database {
     try await own.transaction(kind, work)
   }
 
-  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
-
   func execute(_ statement: Statement) async throws -> [Row] {
     try live()
     return try await own.execute(statement)

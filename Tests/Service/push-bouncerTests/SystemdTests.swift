@@ -208,7 +208,6 @@ private final class AskedDatabase: Database {
   func transaction(
     _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
   ) async throws {}
-  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
   func execute(_ statement: Statement) async throws -> [Row] { [] }
   func close() async {}
 }

@@ -2,14 +2,15 @@ import Dispatch
 
 /// A database on a PostgreSQL server, version 15 or later.
 ///
-/// Snapshots and serializable transactions share a pool of connections. Single statements are committed in
-/// groups on a separate connection, with one round trip and one fsync per group, in the order of their arguments.
+/// Snapshots and serializable transactions share a pool of connections. Single statements go in groups over connections of
+/// their own, with one round trip for each group: writes in the order of their arguments, with one fsync, and lookups.
 /// Other programs may use the same database.
 package final class PostgreSQLDatabase: Database {
   package let engine = DatabaseEngine.postgreSQL
 
   let transactions: JobQueue<PostgreSQLTransaction>
-  let writes: JobQueue<PostgreSQLWrite>
+  let lookups: JobQueue<PostgreSQLSingle>
+  let writes: JobQueue<PostgreSQLSingle>
   private let met: DatabaseTrouble
 
   private init(_ settings: PostgreSQLSettings, _ options: Options, observer: DatabaseObserver?) {
@@ -29,6 +30,12 @@ package final class PostgreSQLDatabase: Database {
       observer: observer,
       perform: { worker, jobs in for job in jobs { workers[worker].perform(job) } },
       end: { workers[$0].close() })
+    let readers = (0..<options.lookupConnections).map { _ in makeWorker() }
+    lookups = JobQueue(
+      label: "PostgreSQL r", workers: options.lookupConnections, maximumGroup: options.maximumLookupGroup,
+      maximumWaiting: options.maximumWaiting, waitLimit: .seconds(options.waitLimit), trouble: met,
+      observer: observer,
+      perform: { readers[$0].lookUp($1) }, end: { readers[$0].close() })
     let writer = makeWorker()
     writes = JobQueue(
       label: "PostgreSQL w", workers: 1, maximumGroup: options.maximumWriteGroup,
@@ -42,6 +49,7 @@ package final class PostgreSQLDatabase: Database {
 
   deinit {
     transactions.finish()
+    lookups.finish()
     writes.finish()
   }
 
@@ -60,18 +68,26 @@ package final class PostgreSQLDatabase: Database {
 
   package var trouble: DatabaseTrouble.Cause? { met.current }
 
-  /// A server takes a round trip, so nothing is read at once.
-  package func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
+  package func rowsByKey(_ statement: Statement) async throws -> [Row] {
+    try await rows(of: statement, from: lookups, observedAs: .read)
+  }
 
   package func execute(_ statement: Statement) async throws -> [Row] {
+    try await rows(of: statement, from: writes, observedAs: .write)
+  }
+
+  private func rows(
+    of statement: Statement, from queue: JobQueue<PostgreSQLSingle>, observedAs operation: DatabaseOperation
+  ) async throws -> [Row] {
     let rows = Kept<[Row]>()
-    try await writes.perform(
-      PostgreSQLWrite(statement: try PostgreSQLStatement(statement), rows: rows), observedAs: .write)
+    try await queue.perform(
+      PostgreSQLSingle(statement: try PostgreSQLStatement(statement), rows: rows), observedAs: operation)
     return rows.value ?? []
   }
 
   package func close() async {
     await transactions.close()
+    await lookups.close()
     await writes.close()
   }
 }
@@ -79,8 +95,12 @@ package final class PostgreSQLDatabase: Database {
 extension PostgreSQLDatabase {
   /// How a PostgreSQL database is used.
   package struct Options: Sendable {
-    /// How many snapshots and transactions run at once. One more connection is for single statements.
-    package var connections = 8
+    /// How many snapshots and transactions run at once. One more connection is for single writes.
+    package var connections = 6
+    /// How many groups of lookups run at once.
+    var lookupConnections = 2
+    /// Most lookups that share a round trip.
+    var maximumLookupGroup = 64
     /// Most single statements that share a commit.
     package var maximumWriteGroup = 512
     /// Most calls of a kind that wait for a connection.

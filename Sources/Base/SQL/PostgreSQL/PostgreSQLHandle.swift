@@ -13,8 +13,6 @@ final class PostgreSQLHandle {
     case synchronization
   }
 
-  static let beginWrite: StaticString = "BEGIN ISOLATION LEVEL SERIALIZABLE"
-
   private let handle: OpaquePointer
   /// The statements that are prepared on this connection. Their names are never reused, nor used by another
   /// connection: behind a pooler that shares sessions, one would run a statement of another.
@@ -101,9 +99,9 @@ final class PostgreSQLHandle {
   }
 
   /// Runs statements in one transaction and returns the outputs before a failure.
-  func commit(_ statements: [PostgreSQLStatement]) throws(DatabaseError) -> Answer {
+  func run(_ statements: [PostgreSQLStatement], in kind: TransactionKind) throws(DatabaseError) -> Answer {
     var answer = try exchange(
-      [.text(Self.beginWrite)] + statements.map(Command.statement) + [.text("COMMIT")])
+      [.text(kind.begin)] + statements.map(Command.statement) + [.text("COMMIT")])
     answer.outputs = Array(answer.outputs.dropFirst().prefix(statements.count))
     if answer.failure != nil, isInTransaction { try send([.text("ROLLBACK")]) }
     return answer

@@ -9,7 +9,7 @@ struct PostgreSQLTransaction: Sendable {
 }
 
 /// A single statement of one caller.
-struct PostgreSQLWrite: Sendable {
+struct PostgreSQLSingle: Sendable {
   let statement: PostgreSQLStatement
   let rows: Kept<[Row]>
 }
@@ -86,7 +86,7 @@ final class PostgreSQLWorker: Sendable {
   /// If a statement fails in a group, the whole transaction was rolled back. The group is then run again as
   /// three transactions: the statements before it, the statement itself, and those after it. So it fails
   /// because of another statement only if that one is committed.
-  func commit(_ jobs: ArraySlice<JobQueue<PostgreSQLWrite>.Job>) {
+  func commit(_ jobs: ArraySlice<JobQueue<PostgreSQLSingle>.Job>) {
     guard let first = jobs.first else { return }
     var group = jobs
     var result: Result<PostgreSQLHandle.Answer, DatabaseError>?
@@ -97,7 +97,7 @@ final class PostgreSQLWorker: Sendable {
             try withConnection(for: .write, until: first.caller.deadline ?? .now) {
               handle throws(DatabaseError) in
               group = jobs.filter(\.caller.isWaiting)[...]
-              return try group.isEmpty ? .init() : handle.commit(group.map(\.work.statement))
+              return try group.isEmpty ? .init() : handle.run(group.map(\.work.statement), in: .write)
             })
         } catch {
           return .failure(error)
@@ -132,6 +132,49 @@ final class PostgreSQLWorker: Sendable {
       trouble.met(error, in: .write)
       for job in jobs { job.caller.fail(error) }
     case nil: break
+    }
+  }
+
+  /// Reads for several callers in one round trip, and answers each.
+  ///
+  /// A statement that fails keeps those after it from being run, so they are read again without it. So are all if the
+  /// connection breaks.
+  func lookUp(_ jobs: [JobQueue<PostgreSQLSingle>.Job]) {
+    var rest = jobs[...]
+    while let first = rest.first {
+      var result: Result<PostgreSQLHandle.Answer, DatabaseError>?
+      repetition.run(until: first.caller.deadline) {
+        do throws(DatabaseError) {
+          try withConnection(for: .read, until: first.caller.deadline ?? .now) {
+            handle throws(DatabaseError) in
+            rest = rest.filter(\.caller.isWaiting)[...]
+            result = Result { () throws(DatabaseError) in
+              try rest.isEmpty ? .init() : handle.run(rest.map(\.work.statement), in: .read)
+            }
+          }
+        } catch {
+          // No connection could be made in time.
+          result = .failure(error)
+          return false
+        }
+        if case .failure(let error) = result { return error.code == .connectionLost }
+        return false
+      }
+      switch result {
+      case .success(let answer):
+        trouble.passed(.read)
+        for (job, output) in zip(rest, answer.outputs) {
+          job.work.rows.value = output.rows
+          job.caller.succeed()
+        }
+        rest = rest.dropFirst(answer.outputs.count)
+        if let failure = answer.failure { rest.popFirst()?.caller.fail(failure) }
+      case .failure(let error):
+        trouble.met(error, in: .read)
+        for job in rest { job.caller.fail(error) }
+        return
+      case nil: return
+      }
     }
   }
 
@@ -185,10 +228,10 @@ extension DatabaseError {
 }
 
 extension TransactionKind {
-  fileprivate var begin: StaticString {
+  var begin: StaticString {
     switch self {
     case .read: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-    case .write: PostgreSQLHandle.beginWrite
+    case .write: "BEGIN ISOLATION LEVEL SERIALIZABLE"
     }
   }
 }

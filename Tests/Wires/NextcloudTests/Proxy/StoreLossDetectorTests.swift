@@ -318,8 +318,6 @@ private final class OvertakenDatabase: Database {
     return rows
   }
 
-  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
-
   func execute(_ statement: Statement) async throws -> [Row] { try await database.execute(statement) }
 
   func close() async { await database.close() }

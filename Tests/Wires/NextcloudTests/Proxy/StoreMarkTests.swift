@@ -242,8 +242,6 @@ private final class UnmarkedDatabase: Database {
 
   func query(_ statement: Statement) async throws -> [Row] { try await database.query(statement) }
 
-  func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
-
   func execute(_ statement: Statement) async throws -> [Row] {
     if isAway, statement.arguments.contains(.text("store_heartbeat")) {
       throw DatabaseError(.io, "it is away")

@@ -47,7 +47,6 @@ final class DatabaseServer: @unchecked Sendable {
       _ kind: TransactionKind, _ work: @escaping @Sendable (any Connection) throws -> Void
     ) async throws { try server.transaction(kind, work) }
     func query(_ statement: Statement) async throws -> [Row] { try server.handle.query(statement) }
-    func rowsAtOnce(_ statement: Statement) -> [Row]? { nil }
     func execute(_ statement: Statement) async throws -> [Row] { try server.handle.query(statement) }
     func close() async {}
   }
