@@ -140,7 +140,8 @@ let modules: [Target] =
   + folder(
     "Service",
     program(
-      "push-bouncer", "ZulipBouncer", "Registrations", "AppCheck", "Delivery", "Demo", "HTTP", "HTTPClient",
+      "push-bouncer", "ZulipBouncer", "Registrations", "AppCheck", "Delivery", "Demo", "HTTP",
+      "HTTPClient",
       "Migrations", "NextcloudProxy", "Operator", "Platform", "Providers", "ProviderSimulator", "Sealing",
       "Server", "Basics", "SQL", "ZulipImport", "ZulipServer", "ArgumentParser", "AsyncHTTPClient",
       "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "ServiceLifecycle", "UnixSignals"))
@@ -188,7 +189,7 @@ let package = Package(
     // Tests, what they share, and benchmarks.
     module(
       "TestSupport", "PushBouncerClient", "Crypto", "CryptoExtras", "HTTPTypes", "Hummingbird",
-      "HummingbirdTLS", "Logging", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
+      "HummingbirdTLS", "Logging", "NIOCore", "NIOPosix", "NIOSSL", "ServiceLifecycle", "SwiftASN1", "X509",
       path: "Tests/Support/TestSupport"),
     module("TestDatabase", "Migrations", "SQL", "TestSupport", path: "Tests/Support/TestDatabase"),
     module(

@@ -56,37 +56,8 @@ import Testing
   private func exchange(_ requests: String..., closingHalf: Bool = false) async throws -> String {
     let router = Routes()
     Self.routes(router)
-    let ports = AsyncStream.makeStream(of: Int.self)
-    let listener = Listener(
-      name: "test", responder: router.buildResponder(),
-      socket: ListenerAddress(host: "127.0.0.1", port: 0, keys: (nil, "http.port")).socket,
-      connections: 100, perSource: 100, logger: .quiet
-    ) { ports.continuation.yield($0.localAddress?.port ?? 0) }
-    let group = ServiceGroup(configuration: .init(services: [listener], logger: .quiet))
-    return try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask { try await group.run() }
-      var received = ""
-      for await port in ports.stream {
-        let socket = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-          .channelOption(.allowRemoteHalfClosure, value: true)
-          .connect(host: "127.0.0.1", port: port) { channel in
-            channel.eventLoop.makeCompletedFuture {
-              try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
-                wrappingChannelSynchronously: channel,
-                configuration: .init(isOutboundHalfClosureEnabled: true))
-            }
-          }
-        received = try await socket.executeThenClose { inbound, outbound in
-          for request in requests { try await outbound.write(ByteBuffer(string: request)) }
-          if closingHalf { outbound.finish() }
-          var bytes = ByteBuffer()
-          for try await part in inbound { bytes.writeImmutableBuffer(part) }
-          return String(buffer: bytes)
-        }
-        break
-      }
-      await group.triggerGracefulShutdown()
-      try await tasks.waitForAll()
+    return try await withListener(router) { port in
+      let received = try await RawConnection.exchange(requests, port: port, closingHalf: closingHalf)
       return received.replacing(/Date: [^\r]* GMT\r\n/, with: "Date: now\r\n")
         .replacing(/X-Request-Id: [0-9a-f]+\r\n/, with: "")
     }
@@ -158,6 +129,13 @@ import Testing
     #expect(
       try await exchange(request)
         == "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: now\r\nConnection: close\r\n\r\nabcde")
+  }
+
+  @Test func `A body that is not HTTP is refused once`() async throws {
+    let request = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nX\r\n"
+    let answer = try await exchange(request)
+    #expect(answer.hasPrefix("HTTP/1.1 400 Bad Request\r\n") && answer.contains("\r\nConnection: close\r\n"))
+    #expect(answer.components(separatedBy: "HTTP/1.1 ").count - 1 == 1, "\(answer)")
   }
 
   @Test(arguments: [

@@ -24,7 +24,7 @@ import Testing
       "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\n\(more)\r\n"
     }
     let received = try await RawConnection.exchange(
-      request("HEAD", "") + request("GET", "Connection: close\r\n"), port: port)
+      [request("HEAD", "") + request("GET", "Connection: close\r\n")], port: port)
     let first = try #require(received.range(of: "\r\n\r\n"), "\(path): \(received)")
     let rest = received[first.upperBound...]
     #expect(rest.hasPrefix("HTTP/1.1 "), "\(path): \(received)")
@@ -82,34 +82,8 @@ import Testing
   @Test func `Where the path is none, and the connection ends`() async throws {
     try await TestService.run(clock: TestClock(nil), isWorking: true) { test in
       let received = try await RawConnection.exchange(
-        "HEAD /\u{e9} HTTP/1.1\r\nHost: localhost\r\n\r\n", port: await test.service.publicPort.wait())
+        ["HEAD /\u{e9} HTTP/1.1\r\nHost: localhost\r\n\r\n"], port: await test.service.publicPort.wait())
       #expect(received.hasPrefix("HTTP/1.1 400") && received.hasSuffix("\r\n\r\n"), "\(received)")
     }
-  }
-}
-
-/// A connection that gets bytes as they are.
-enum RawConnection {
-  /// Sends a text and gives back all that comes until the peer closes.
-  static func exchange(_ text: String, port: Int) async throws -> String {
-    let received = Received()
-    let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-      .channelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(received) }
-      }
-      .connect(host: "127.0.0.1", port: port).get()
-    try await channel.writeAndFlush(ByteBuffer(string: text))
-    try await channel.closeFuture.get()
-    return try await channel.eventLoop.submit { received.text }.get()
-  }
-
-  /// Touched by the channel's loop only.
-  private final class Received: ChannelInboundHandler, @unchecked Sendable {
-    typealias InboundIn = ByteBuffer
-    var text = ""
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      text += String(buffer: unwrapInboundIn(data))
-    }
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {}
   }
 }

@@ -4,8 +4,6 @@ import Hummingbird
 import NIOCore
 import NIOEmbedded
 import NIOPosix
-import ServiceLifecycle
-import TestService
 import TestSupport
 import Testing
 
@@ -50,7 +48,7 @@ import Testing
   private func listening(_ test: @escaping @Sendable (_ port: Int, _ read: Counter) async throws -> Void)
     async throws
   {
-    let (read, ports) = (Counter(), AsyncStream.makeStream(of: Int.self))
+    let read = Counter()
     let answers = AsyncStream.makeStream(of: Void.self)
     let router = Routes()
     router.add(EnvelopeLayer(bodies: BodyBudget(limit: 64 << 20, largest: 16 << 20)))
@@ -60,21 +58,9 @@ import Testing
       for await _ in answers.stream {}
       return Response(status: .ok)
     }
-    let listener = Listener(
-      name: "test", responder: router.buildResponder(),
-      socket: ListenerAddress(host: "127.0.0.1", port: 0, keys: (nil, "http.port")).socket,
-      connections: 100, perSource: 100, logger: .quiet
-    ) { ports.continuation.yield($0.localAddress?.port ?? 0) }
-    let group = ServiceGroup(configuration: .init(services: [listener], logger: .quiet))
-    try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask { try await group.run() }
-      for await port in ports.stream {
-        try await test(port, read)
-        break
-      }
+    try await withListener(router) { port in
+      try await test(port, read)
       answers.continuation.finish()
-      await group.triggerGracefulShutdown()
-      try await tasks.waitForAll()
     }
   }
 

@@ -2,8 +2,6 @@ import Hummingbird
 import NIOCore
 import NIOEmbedded
 import NIOPosix
-import ServiceLifecycle
-import TestService
 import TestSupport
 import Testing
 
@@ -16,7 +14,7 @@ import Testing
   private func listening(
     _ test: @escaping @Sendable (_ port: Int, _ ended: Counter) async throws -> Void
   ) async throws {
-    let (ended, ports) = (Counter(), AsyncStream.makeStream(of: Int.self))
+    let ended = Counter()
     let router = Routes()
     router.endpoint("/", .get) { _, _ in
       Response(
@@ -26,21 +24,7 @@ import Testing
           while true { try await writer.write(ByteBuffer(repeating: 0x61, count: 10_000)) }
         })
     }
-    let listener = Listener(
-      name: "test", responder: router.buildResponder(),
-      socket: ListenerAddress(host: "127.0.0.1", port: 0, keys: (nil, "http.port")).socket,
-      connections: 100, perSource: 100, stallTimeout: .seconds(1), logger: .quiet
-    ) { ports.continuation.yield($0.localAddress?.port ?? 0) }
-    let group = ServiceGroup(configuration: .init(services: [listener], logger: .quiet))
-    try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask { try await group.run() }
-      for await port in ports.stream {
-        try await test(port, ended)
-        break
-      }
-      await group.triggerGracefulShutdown()
-      try await tasks.waitForAll()
-    }
+    try await withListener(router, stallTimeout: .seconds(1)) { try await test($0, ended) }
   }
 
   @Test func `Who takes nothing of an answer is cut off`() async throws {

@@ -18,7 +18,7 @@ final class HTTPConnection: ChannelDuplexHandler {
   private let date: HTTPDate
   private var context: ChannelHandlerContext?
   /// Requests that nobody has asked for yet; ``RequestGate`` limits how many.
-  private var requests: CircularBuffer<Incoming> = []
+  private var requests: [Incoming] = []
   /// What comes after them; nil while more may.
   private var end: Result<Incoming?, any Error>?
   private var waiting: Continuation<Incoming?, any Error>?
@@ -57,8 +57,8 @@ final class HTTPConnection: ChannelDuplexHandler {
 
   private func give() {
     guard waiting != nil, context?.channel.isWritable != false else { return }
-    if let request = requests.popFirst() {
-      answerWaiting(.success(request))
+    if !requests.isEmpty {
+      answerWaiting(.success(requests.removeFirst()))
     } else if let end {
       answerWaiting(end)
     }
@@ -152,7 +152,11 @@ final class HTTPConnection: ChannelDuplexHandler {
   private func fail(_ error: any Error) {
     forwardPart()
     gate.stopReading()
-    finish(.failure(error))
+    guard let parts, error is HTTPParserError else { return finish(.failure(error)) }
+    // Whoever reads the body says so in its answer, and nobody else.
+    parts.finish(throwing: error)
+    gate.endWithAnswer()
+    finish(.success(nil))
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -123,6 +123,9 @@ final class RequestGate {
     connectionGuard?.stopReading()
   }
 
+  /// The latest request is the last one.
+  func endWithAnswer() { isLast = true }
+
   func shutDown() {
     isShuttingDown = true
     timeout = wasUsed && open == 0 ? Self.nextRequestTimeout : Self.shutdownTimeout

@@ -10,31 +10,14 @@ import Testing
 @testable import Server
 
 /// What a head has to say before anything else of a request is looked at (RFC 9112).
-@Suite struct HeadCheckTests {
+@Suite struct RequestHeadTests {
   private static let (one, old) = ("GET / HTTP/1.1\r\n", "GET / HTTP/1.0\r\n")
   private static let next = one + "Host: a\r\n\r\n"
-
-  /// Sends this on a connection, and gets what comes until the other end closes it.
-  private func exchange(_ text: String, port: Int) async throws -> String {
-    let socket = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup).connect(
-      host: "127.0.0.1", port: port
-    ) { channel in
-      channel.eventLoop.makeCompletedFuture {
-        try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
-      }
-    }
-    return try await socket.executeThenClose { inbound, outbound in
-      try await outbound.write(ByteBuffer(string: text))
-      var received = ""
-      for try await part in inbound { received += String(buffer: part) }
-      return received
-    }
-  }
 
   private func answers(_ text: String) async throws -> [(status: String, closes: Bool)] {
     let received = Counted()
     try await TestService.run(clock: TestClock(nil), isWorking: true) { test in
-      await received.set(try await exchange(text, port: test.service.publicPort.wait()))
+      await received.set(try await RawConnection.exchange([text], port: test.service.publicPort.wait()))
     }
     return await received.text.components(separatedBy: "HTTP/1.1 ").dropFirst().map {
       (String($0.prefix(3)), $0.lowercased().contains("\r\nconnection: close\r\n"))

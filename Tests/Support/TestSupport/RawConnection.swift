@@ -1,17 +1,15 @@
-import Foundation
-import NIOCore
+package import NIOCore
 import NIOPosix
-import Testing
 
 /// A connection on which a test sends what it likes and sees what comes.
-struct RawConnection {
+package struct RawConnection {
   private let channel: any Channel
   private let received: Received
 
   /// - Parameters:
   ///   - source: the address of this machine that it comes from.
   ///   - isRead: whether what the other end sends is taken.
-  init(port: Int, from source: String? = nil, isRead: Bool = true) async throws {
+  package init(port: Int, from source: String? = nil, isRead: Bool = true) async throws {
     let received = Received()
     var bootstrap = ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
       .channelOption(.autoRead, value: isRead)
@@ -21,27 +19,38 @@ struct RawConnection {
     self.received = received
   }
 
-  func send(_ text: String) async throws {
+  /// Sends these texts one after the other, and gives back all that comes until the other end closes.
+  ///
+  /// - Parameter closingHalf: whether it says that nothing more follows.
+  package static func exchange(_ texts: [String], port: Int, closingHalf: Bool = false) async throws -> String
+  {
+    let connection = try await RawConnection(port: port)
+    for text in texts { try await connection.send(text) }
+    if closingHalf { try await connection.channel.close(mode: .output) }
+    return try await connection.rest()
+  }
+
+  package func send(_ text: String) async throws {
     try await channel.writeAndFlush(ByteBuffer(string: text))
   }
 
   /// Sends it as fast as the other end takes it, and waits for nothing.
-  func begin(_ bytes: ByteBuffer) { channel.writeAndFlush(bytes, promise: nil) }
+  package func begin(_ bytes: ByteBuffer) { channel.writeAndFlush(bytes, promise: nil) }
 
   /// What has come so far.
-  var text: String {
+  package var text: String {
     get async throws { try await channel.eventLoop.submit { [received] in received.text }.get() }
   }
 
   /// Everything that comes until the other end has closed.
-  func rest() async throws -> String {
+  package func rest() async throws -> String {
     try await channel.closeFuture.get()
     return try await text
   }
 
-  var isOpen: Bool { channel.isActive }
+  package var isOpen: Bool { channel.isActive }
 
-  func close() async { try? await channel.close() }
+  package func close() async { try? await channel.close() }
 
   /// Touched by the channel's loop only.
   private final class Received: ChannelInboundHandler, @unchecked Sendable {
