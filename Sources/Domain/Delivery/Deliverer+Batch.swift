@@ -29,7 +29,7 @@ extension Deliverer {
       // If the task is cancelled, the next try ends at once and reports that.
       try? await Task.sleep(for: pause)
     }
-    return latest ?? batch.all(Decision(result: .refused(.unconfigured)))
+    return latest ?? batch.unserved()
   }
 
   /// The pause before a batch is tried again within its request; nil if it is not. What is sent in one request is tried again
@@ -71,6 +71,9 @@ extension Deliverer {
 
     func all(_ decision: Decision) -> [Decision] { deliveries.map { _ in decision } }
 
+    /// The decisions where no credential serves it.
+    @inline(never) func unserved() -> [Decision] { all(Decision(result: .refused(.unconfigured))) }
+
     func start(of delivery: RegisteredPush, at sent: Date) -> DeliveryStart {
       DeliveryStart(
         began: began, takenAt: delivery.promisedAt ?? began,
@@ -79,8 +82,7 @@ extension Deliverer {
 
     /// An answer for each delivery; nil if this one is for all.
     func answers(_ answer: RouteSender.Answer) -> [RouteSender.Answer]? {
-      guard case .passedOn = answer.outcome else { return nil }
-      return push.outcomes(answer.outcome, of: deliveries.map(\.registration.id)).map(answer.with)
+      push.outcomes(answer.outcome, of: deliveries.map(\.registration.id))?.map(answer.with)
     }
   }
 
@@ -115,14 +117,21 @@ extension Deliverer {
     switch answer {
     case .ended(let answer):
       if answer.outcome.isUncounted { giveBackPace(of: batch) }
-      let answers = batch.answers(answer)
-      var decisions: [Decision] = []
-      for (index, delivery) in batch.deliveries.enumerated() {
-        let start = batch.start(of: delivery, at: sent)
-        decisions.append(await decide(on: answers?[index] ?? answer, for: delivery, start))
-      }
-      return decisions
+      // Only a push that is alone in its request is to an installation.
+      let isUnknownYet = await isUnknownYet(batch.deliveries[0], answer.outcome)
+      return decide(on: answer, for: batch, sent, isUnknownYet: isUnknownYet)
     case .underWay(let answer): return late(answer, of: batch, over: sender.route, sent)
+    }
+  }
+
+  @inline(never) private func decide(
+    on answer: RouteSender.Answer, for batch: Batch, _ sent: Date, isUnknownYet: Bool
+  ) -> [Decision] {
+    let answers = batch.answers(answer)
+    return batch.deliveries.enumerated().map { index, delivery in
+      decide(
+        on: answers?[index] ?? answer, for: delivery, batch.start(of: delivery, at: sent),
+        isUnknownYet: isUnknownYet)
     }
   }
 

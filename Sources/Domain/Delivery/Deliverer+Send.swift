@@ -117,13 +117,17 @@ extension Deliverer {
   func decide(
     on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart
   ) async -> Decision {
-    let isUnknownYet =
-      delivery.push.isOfUnknownInstallation(answer.outcome) ? await holdsUnknown(delivery) : false
+    let isUnknownYet = await isUnknownYet(delivery, answer.outcome)
     return decide(on: answer, for: delivery, start, isUnknownYet: isUnknownYet)
   }
 
+  /// Whether the outcome is that of an installation that the provider may not know yet.
+  func isUnknownYet(_ delivery: RegisteredPush, _ outcome: Outcome) async -> Bool {
+    delivery.push.isOfUnknownInstallation(outcome) ? await holdsUnknown(delivery) : false
+  }
+
   // Not inlined: it would add to the memory of its caller's task (`Documentation/Decisions` 0023).
-  @inline(never) private func decide(
+  @inline(never) func decide(
     on answer: RouteSender.Answer, for delivery: RegisteredPush, _ start: DeliveryStart, isUnknownYet: Bool
   ) -> Decision {
     let route = answer.sender.route

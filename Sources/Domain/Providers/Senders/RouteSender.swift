@@ -16,8 +16,8 @@ package final class RouteSender: Sendable {
   /// What the answers say about the tokens of each group.
   private let guards = Mutex<[TokenGroup: DeletionGuard]>([:])
 
-  /// The result of sending a push.
-  package struct Answer: Sendable {
+  /// The result of sending a push. A class, because each step of a task that has it would have a copy otherwise.
+  package final class Answer: Sendable {
     /// What the provider said.
     package let outcome: Outcome
     /// The sender of the push that was answered.
@@ -125,70 +125,84 @@ package final class RouteSender: Sendable {
     isFirst: Bool = false,
     _ send: (NIODeadline) async -> Awaited<Sender.Answer>
   ) async -> Awaited<Sender.Answer> {
-    var trip = Trip(recipient, since: began, until: deadline, isFirst: isFirst)
-    if let refusal = admit(&trip, isPatient: isPatient) { return .ended(refusal) }
-    switch await send(trip.end) {
+    let trip: Trip
+    switch admit(recipient, since: began, until: deadline, isPatient: isPatient, isFirst: isFirst) {
+    case .sent(let begun): trip = begun
+    case .refused(let answer): return .ended(answer)
+    }
+    switch await send(deadline) {
     case .ended(let answer): return .ended(ended(answer, trip))
     case .underWay(let answer):
       health.waitedInVain(from: trip.waitsSince, late: recipient.token, now: sender.now())
-      return .underWay { [self, trip] in
+      return .underWay { [self] in
         let answer = await answer()
-        endRequest(trip)
+        endRequest(trip.unproven)
         return recorded(answer, trip, isLate: true)
       }
     }
   }
 
-  /// A push or a call on its way.
-  private struct Trip: Sendable {
+  /// A push or a call on its way. A class for the same reason.
+  private final class Trip: Sendable {
     let recipient: Recipient
     let isFirst: Bool
-    let started = NIODeadline.now()
+    let started: NIODeadline
     let end: NIODeadline
     /// When its caller began to wait.
     let waitsSince: NIODeadline
-    var isProbe = false
-    var unproven: WebPushHost.UnprovenRequest?
+    let isProbe: Bool
+    let unproven: WebPushHost.UnprovenRequest?
 
-    init(_ recipient: Recipient, since began: NIODeadline?, until end: NIODeadline, isFirst: Bool) {
+    init(
+      _ recipient: Recipient, since began: NIODeadline?, from started: NIODeadline, until end: NIODeadline,
+      isProbe: Bool, isFirst: Bool, unproven: WebPushHost.UnprovenRequest?
+    ) {
       self.recipient = recipient
       self.isFirst = isFirst
+      self.started = started
       self.end = end
+      self.isProbe = isProbe
+      self.unproven = unproven
       waitsSince = began ?? started
     }
   }
 
-  /// Asks whether it may go.
-  ///
-  /// - Returns: the answer if it may not.
-  @inline(never) private func admit(_ trip: inout Trip, isPatient: Bool) -> Sender.Answer? {
-    // The deadline had passed before: says nothing about the route.
-    guard trip.started < trip.end else {
-      return unsent(Outcome(TransportFailure.timeout), since: trip.started)
-    }
-    if let host {
-      trip.unproven = host.begin(for: trip.recipient.owner)
-      guard trip.unproven != nil else {
-        return unsent(Outcome(TransportFailure.overloaded), since: trip.started)
-      }
-    }
-    switch health.admit(trip.recipient, isPatient: isPatient, now: sender.now()) {
-    case .send: return nil
-    case .probe:
-      trip.isProbe = true
-      return nil
-    case .wait(let outcome):
-      endRequest(trip)
-      return unsent(outcome, since: trip.started)
-    }
+  private enum Admission {
+    case sent(Trip)
+    case refused(Sender.Answer)
   }
 
-  private func endRequest(_ trip: Trip) {
-    if let unproven = trip.unproven { host?.end(unproven) }
+  /// Asks whether a push or a call may go.
+  @inline(never) private func admit(
+    _ recipient: Recipient, since began: NIODeadline?, until end: NIODeadline, isPatient: Bool, isFirst: Bool
+  ) -> Admission {
+    let started = NIODeadline.now()
+    // The deadline had passed before: says nothing about the route.
+    guard started < end else { return .refused(unsent(Outcome(TransportFailure.timeout), since: started)) }
+    let unproven = host?.begin(for: recipient.owner)
+    guard host == nil || unproven != nil else {
+      return .refused(unsent(Outcome(TransportFailure.overloaded), since: started))
+    }
+    let isProbe: Bool
+    switch health.admit(recipient, isPatient: isPatient, now: sender.now()) {
+    case .send: isProbe = false
+    case .probe: isProbe = true
+    case .wait(let outcome):
+      endRequest(unproven)
+      return .refused(unsent(outcome, since: started))
+    }
+    return .sent(
+      Trip(
+        recipient, since: began, from: started, until: end, isProbe: isProbe, isFirst: isFirst,
+        unproven: unproven))
+  }
+
+  private func endRequest(_ unproven: WebPushHost.UnprovenRequest?) {
+    if let unproven { host?.end(unproven) }
   }
 
   @inline(never) private func ended(_ answer: Sender.Answer, _ trip: Trip) -> Sender.Answer {
-    endRequest(trip)
+    endRequest(trip.unproven)
     if answer.isInVain {
       health.waitedInVain(from: trip.waitsSince, hasFailed: .now() < trip.end, now: sender.now())
     }
@@ -199,13 +213,13 @@ package final class RouteSender: Sendable {
     host?.record(answer.outcome, from: answer.source)
     var isOpen = false
     if trip.isFirst, case .misconfigured = answer.outcome { isOpen = answer.outcome.concernsEnvironment }
-    var answer = answer
     let duration = NIODeadline.now() - trip.started
-    answer.pause = health.record(
+    let pause = health.record(
       answer.outcome, from: isOpen ? .ourselves : answer.source, for: trip.recipient, after: duration,
       isProbe: trip.isProbe, isLate: isLate, now: sender.now())
     metrics.ended(route.provider, answer.outcome, after: duration)
-    return answer
+    return pause == nil
+      ? answer : Sender.Answer(answer.outcome, answer.source, answer.response, pause: pause)
   }
 
   /// The outcome of what was not sent.

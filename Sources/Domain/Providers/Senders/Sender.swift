@@ -5,21 +5,39 @@ import NIOCore
 
 /// Sends the pushes of one credential, or to one push service. Adds a token to each request, and sends it
 /// once more if another token or connection may help.
-struct Sender: Sendable {
+///
+/// A class, because each step of a task that has it would have a copy otherwise.
+final class Sender: Sendable {
   let provider: Route.Provider
   let origin: Origin
   /// The URL's path, and the host of the sign-in, where requests need them.
-  var path = ""
-  var tokenHost = ""
+  let path: String
+  let tokenHost: String
   let transport: any Transport
   /// Set for APNs.
-  var environment: APNsCredential.Environment?
+  let environment: APNsCredential.Environment?
   let authority: Authority
   /// Whether the name of a push service can never be found: whatever is to be sent there is dead.
-  var neverResolves = false
+  let neverResolves: Bool
   /// Used with ``Authority/owners(_:)`` only.
   let introduced = Introduced()
   let now: @Sendable () -> Date
+
+  init(
+    provider: Route.Provider, origin: Origin, path: String = "", tokenHost: String = "",
+    transport: any Transport, environment: APNsCredential.Environment? = nil, authority: Authority,
+    neverResolves: Bool = false, now: @escaping @Sendable () -> Date
+  ) {
+    self.provider = provider
+    self.origin = origin
+    self.path = path
+    self.tokenHost = tokenHost
+    self.transport = transport
+    self.environment = environment
+    self.authority = authority
+    self.neverResolves = neverResolves
+    self.now = now
+  }
 
   /// Where the value of `Authorization` comes from.
   enum Authority: Sendable {
@@ -32,19 +50,23 @@ struct Sender: Sendable {
   /// Whether each owner signs in for itself.
   var hasOwners: Bool { if case .owners = authority { true } else { false } }
 
-  /// The result of a push or a call.
-  struct Answer: Sendable {
+  /// The result of a push or a call. A class for the same reason.
+  final class Answer: Sendable {
     let outcome: Outcome
     let source: Outcome.Source
     /// The provider's answer, if it was a call.
     let response: ProviderResponse?
     /// Set by the route, if it is the token that has to wait.
-    var pause: TokenPause?
+    let pause: TokenPause?
 
-    init(_ outcome: Outcome, _ source: Outcome.Source, _ response: ProviderResponse? = nil) {
+    init(
+      _ outcome: Outcome, _ source: Outcome.Source, _ response: ProviderResponse? = nil,
+      pause: TokenPause? = nil
+    ) {
       self.outcome = outcome
       self.source = source
       self.response = response
+      self.pause = pause
     }
 
     /// Whether the provider did not answer, for a reason that concerns the route.
@@ -99,7 +121,7 @@ struct Sender: Sendable {
         guard isWorthAnother, !isSecondTry else { return .ended(answer) }
         isSecondTry = true
       case .underWay(let answer):
-        return .underWay {
+        return .underWay { [self] in
           let (answer, again) = read(await answer())
           if again == .withAnotherToken { _ = tokens.refused(authorization) }
           return answer

@@ -224,13 +224,12 @@ extension Push {
     return .upstream(push)
   }
 
-  /// The outcome for each of these registrations (row ids), in their order, of a request that was sent for all of them.
-  package func outcomes(_ outcome: Outcome, of registrations: [Int64]) -> [Outcome] {
-    guard case .upstream(let push) = self, case .passedOn(let receipt) = outcome else {
-      return registrations.map { _ in outcome }
-    }
+  /// The outcome for each of these registrations (row ids), in their order, of a request that was sent for all of them; nil if
+  /// this one is for all.
+  package func outcomes(_ outcome: Outcome, of registrations: @autoclosure () -> [Int64]) -> [Outcome]? {
+    guard case .upstream(let push) = self, case .passedOn(let receipt) = outcome else { return nil }
     let outcomes = receipt.outcomes(of: push)
-    return registrations.map { outcomes[$0] ?? outcome }
+    return registrations().map { outcomes[$0] ?? outcome }
   }
 
   /// The row ids of all registrations that it is for, if it is one push for several; nil for any other push.

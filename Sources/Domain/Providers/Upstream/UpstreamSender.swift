@@ -99,7 +99,10 @@ extension Sender {
   }
 
   /// Registers what the upstream bouncer may not know yet, then sends the notifications.
-  func sendAsOwner(_ push: Push, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
+  // Not inlined: it would add to the memory of each push's task (`Documentation/Decisions` 0023).
+  @inline(never) func sendAsOwner(_ push: Push, of owner: Owner, deadline: NIODeadline) async -> Awaited<
+    Answer
+  > {
     guard case .upstream(let push) = push else { return .ended(Answer(.rejected(.unknown), .ourselves)) }
     for (registration, introduction) in push.introductions {
       if introduced.remove(registration) { continue }
@@ -108,7 +111,7 @@ extension Sender {
         // A refused token counts as answered too, so that it does not hold back the user's other tokens.
         guard answer.outcome.isTaken else { return .ended(answer.withoutDoubt) }
       case .underWay(let answer):
-        return .underWay {
+        return .underWay { [introduced] in
           let answer = await answer()
           guard answer.outcome.isTaken else { return answer.withoutDoubt }
           // The notification itself was not sent. The next attempt skips this registration.
@@ -117,12 +120,12 @@ extension Sender {
         }
       }
     }
-    return await exchange(push.request, of: owner, deadline: deadline) { read($0).answer }
+    return await exchange(push.request, of: owner, deadline: deadline) { [self] in read($0).answer }
   }
 
   /// Makes a call that is not for a notification.
   func call(_ call: UpstreamCall, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
-    await exchange(call, of: owner, deadline: deadline) { answer in
+    await exchange(call, of: owner, deadline: deadline) { [now] answer in
       switch answer {
       case .failure(let failure): Answer(Outcome(failure), .transport)
       case .success(let response):
