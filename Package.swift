@@ -140,7 +140,7 @@ let modules: [Target] =
   + folder(
     "Service",
     program(
-      "push-bouncer", "ZulipBouncer", "Registrations", "AppCheck", "Delivery", "Demo", "HTTP",
+      "push-bouncer", "CMalloc", "ZulipBouncer", "Registrations", "AppCheck", "Delivery", "Demo", "HTTP",
       "HTTPClient",
       "Migrations", "NextcloudProxy", "Operator", "Platform", "Providers", "ProviderSimulator", "Sealing",
       "Server", "Basics", "SQL", "ZulipImport", "ZulipServer", "ArgumentParser", "AsyncHTTPClient",
@@ -164,6 +164,7 @@ let package = Package(
     .systemLibrary(
       name: "CSodium", path: "Sources/System/CSodium", pkgConfig: "libsodium",
       providers: [.apt(["libsodium-dev"])]),
+    .systemLibrary(name: "CMalloc", path: "Sources/System/CMalloc"),
     .target(name: "CVersion", path: "Sources/System/CVersion", cSettings: commit.map { [$0] }),
     module("Migrations", "SQL", path: "Migrations", embed: ["0001_schema.sql", "0002_gateway_bodies.sql"]),
 

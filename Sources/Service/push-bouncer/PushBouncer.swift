@@ -1,5 +1,6 @@
 import ArgumentParser
 import Basics
+import CMalloc
 import Demo
 import Foundation
 import Glibc
@@ -15,6 +16,8 @@ enum Program {
     // Swift's threads ask for priorities that few processes may have, and without them nothing is lost. libdispatch would
     // write "Failed to set thread priority" to the system's log each time.
     setenv("LIBDISPATCH_LOG", "NO", 0)
+    // By default glibc has up to eight heaps for each core, and what was freed in one is of no use to another's threads.
+    mallopt(M_ARENA_MAX, CInt(ProcessInfo.processInfo.activeProcessorCount))
     Task.detached {
       await PushBouncer.main()
       exit(EXIT_SUCCESS)
