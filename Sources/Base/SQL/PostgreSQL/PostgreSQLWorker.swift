@@ -162,7 +162,7 @@ final class PostgreSQLWorker: Sendable {
       }
       switch result {
       case .success(let answer):
-        trouble.passed(.read)
+        if let failure = answer.failure { trouble.met(failure, in: .read) } else { trouble.passed(.read) }
         for (job, output) in zip(rest, answer.outputs) {
           job.work.rows.value = output.rows
           job.caller.succeed()
