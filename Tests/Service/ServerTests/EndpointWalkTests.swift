@@ -4,6 +4,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
+import ProviderSimulator
 import Registrations
 import TestService
 import TestSupport
@@ -23,43 +24,74 @@ import Testing
     "aa9c4b3e-5b6c-4d0f-8a7b-0123456789ab", "iago@example.org", "AbCdEfGhIjKlMnOpQrStUvWxYz012345"
   )
 
-  /// A service with a chat server and a user; `signIn` is what each of them signs in with, by an endpoint's path.
+  /// Whoever calls: a chat server, a user, and an app with a subscription at the gateway.
+  private struct Callers: Sendable {
+    let server: String
+    let subscription: (id: String, secret: String, endpoint: String)
+
+    func path(_ route: String) -> String {
+      route.replacing("{realm_uuid}", with: UUID().uuidString).replacing("{id}", with: subscription.id)
+        .replacing("{endpoint}", with: subscription.endpoint).replacing(#/{[a-z_]+}/#, with: "1")
+    }
+
+    /// What one of them signs in with at a path.
+    func authorization(_ path: String) -> String {
+      if path.hasPrefix("/webpush/") { return "Bearer \(subscription.secret)" }
+      let credentials = path.hasPrefix("/api/v1/remotes/") ? server : "\(email):\(apiKey)"
+      return "Basic \(Data(credentials.utf8).base64EncodedString())"
+    }
+  }
+
   private func service(
-    _ body:
-      @escaping @Sendable (
-        BouncerService, _ signIn: @Sendable (_ path: String) -> String
-      ) async throws -> Void
+    _ body: @escaping @Sendable (BouncerService, Callers) async throws -> Void
   ) async throws {
+    let providers = try await SimulatedProviders.start()
     let settings = [
       "backend.token": Self.token, "nextcloud.enabled": "true", "http.rate_limit.per_address": "0",
-      "server.rate_limit.per_user": "0",
+      "server.rate_limit.per_user": "0", "http.public_url": "https://push.example.org",
       "bouncer.rate_limit.per_server": "0", "nextcloud.rate_limit.per_address": "0",
+      "webpush_gateway.enabled": "true", "webpush_gateway.rate_limit.per_address": "0",
+      "fcm.endpoint": providers.fcmEndpoint, "fcm.default_project": "default",
     ]
-    try await TestService.run(settings, clock: TestClock(nil), isWorking: true) { test in
-      let service = test.service
-      let (server, key) = try await service.store.servers.add(
-        hostname: Hostname("chat.example.org"), contactEmail: "admin@example.org")
-      let realm = "/backend/v1/realms/\(Self.realm)"
-      for (path, body) in [
-        (realm, #"{"name":"Chat","url":"https://chat.example.org"}"#),
-        ("\(realm)/users/1", #"{"email":"\#(Self.email)","api_key":"\#(Self.apiKey)","username":"iago"}"#),
-      ] {
-        let answer = try await test.call(
-          .put, path, headers: [.authorization: "Bearer \(Self.token)"], body: body.utf8)
-        #expect((200..<300).contains(answer.status))
+    try await withCleanUp {
+      try await TestService.run(
+        settings, clock: TestClock(nil), isWorking: true, keys: providers.writeKeys
+      ) { test in
+        let service = test.service
+        let (server, key) = try await service.store.servers.add(
+          hostname: Hostname("chat.example.org"), contactEmail: "admin@example.org")
+        let realm = "/backend/v1/realms/\(Self.realm)"
+        for (path, body) in [
+          (realm, #"{"name":"Chat","url":"https://chat.example.org"}"#),
+          ("\(realm)/users/1", #"{"email":"\#(Self.email)","api_key":"\#(Self.apiKey)","username":"iago"}"#),
+        ] {
+          let answer = try await test.call(
+            .put, path, headers: [.authorization: "Bearer \(Self.token)"], body: body.utf8)
+          #expect((200..<300).contains(answer.status))
+        }
+        let made = try await test.call(
+          .post, "/webpush/v1/subscriptions", headers: [.contentType: "application/json"],
+          body: #"{"token_kind":"fcm","token":"fcm:\#(String(repeating: "a", count: 60))"}"#.utf8)
+        let member = { try #require(made.json[$0]?.string, "\(made.text)") }
+        try await body(
+          service,
+          Callers(
+            server: "\(server.uuid.uuidString.lowercased()):\(key)",
+            subscription: (
+              try member("id"), try member("secret"),
+              try String(member("endpoint").split(separator: "/").last ?? "")
+            )))
       }
-      try await body(service) { path in
-        path.hasPrefix("/api/v1/remotes/")
-          ? "\(server.uuid.uuidString.lowercased()):\(key)" : "\(Self.email):\(Self.apiKey)"
-      }
+    } cleanUp: {
+      await providers.stop()
     }
   }
 
   /// Bodies, headers and queries that have the text where somebody may look at it.
   ///
-  /// - Parameter credentials: good ones, as for Basic; the first two requests have them.
+  /// - Parameter authorization: a good one, which the first two requests have.
   private static func requests(
-    _ text: String, _ credentials: String
+    _ text: String, _ authorization: String
   ) -> [(HTTPFields, query: String, body: [UInt8])] {
     let json = JSON.object([
       "a\(text)": .string(text), text: [.string(text)], "token": .string(text), "user_id": 1,
@@ -85,10 +117,9 @@ import Testing
       [.authorization: authorization, .contentType: type, .ocsAPIRequest: "true"]
     }
     let formType = "application/x-www-form-urlencoded"
-    let signed = "Basic \(Data(credentials.utf8).base64EncodedString())"
     return [
-      (headers(signed, formType), "", Form.encode(form)),
-      (headers(signed, "application/json"), "", json.bytes),
+      (headers(authorization, formType), "", Form.encode(form)),
+      (headers(authorization, "application/json"), "", json.bytes),
       (headers("Bearer \(token)", "application/json"), query, json.bytes),
       (hostile, query, Form.encode(form)), (hostile, query, json.bytes),
     ]
@@ -96,7 +127,7 @@ import Testing
 
   @Test(arguments: [HostileText.marks, .unorderedMarks])
   func `No endpoint takes longer for the worst of texts`(_ kind: HostileText) async throws {
-    try await service { service, signIn in
+    try await service { service, callers in
       let text = kind.text(bytes: Self.bytes)
       #expect(service.endpoints.routes.count > 50)
       let all = [service.endpoints, service.operatorEndpoints].flatMap { endpoints in
@@ -106,11 +137,10 @@ import Testing
       let isLast = { (path: String) in path.hasSuffix("/deactivate") }
       var made: [String: [(HTTPFields, query: String, body: [UInt8])]] = [:]
       for (endpoints, route) in all.sorted(by: { !isLast($0.1.path) && isLast($1.1.path) }) {
-        let path = route.path.replacing("{realm_uuid}", with: UUID().uuidString)
-          .replacing(#/{[a-z_]+}/#, with: "1")
-        let credentials = signIn(path)
-        let requests = made[credentials] ?? Self.requests(text, credentials)
-        made[credentials] = requests
+        let path = callers.path(route.path)
+        let authorization = callers.authorization(path)
+        let requests = made[authorization] ?? Self.requests(text, authorization)
+        made[authorization] = requests
         var statuses: [HTTPResponse.Status] = []
         let seconds = try await processSeconds {
           for (headers, query, body) in requests {
