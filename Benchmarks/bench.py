@@ -1,6 +1,7 @@
 """Measures push-bouncer on this machine: CPU time, rate, latency and memory, against others where wanted.
 
-All cases run once in each round, in random order, after a first round that does not count. Compare only figures of one run.
+All cases run once in each round, in random order but for those of one kind, which follow each other, after a first round that does
+not count. Compare only figures of one run.
 The figures are medians of the rounds, with the smallest and the largest. CPU time is that of the measured process
 alone. The load, the provider simulator and the database run on the same cores, so the rates are lower bounds.
 """
@@ -114,9 +115,17 @@ class Bench:
         self.report()
 
     def round(self):
-        self.random.shuffle(self.cases)
+        """Measures the cases in random order. Those of one kind come one after the other, and in the next round another one of
+        them first: what a case costs depends on what came before it, by a quarter."""
+        kinds = {}
         for case in self.cases:
-            case.rounds.append(self.measure(case, self.options.seconds))
+            kinds.setdefault((case.what, case.at_once), []).append(case)
+        kinds = list(kinds.values())
+        self.random.shuffle(kinds)
+        for cases in kinds:
+            first = len(cases[0].rounds) % len(cases)
+            for case in cases[first:] + cases[:first]:
+                case.rounds.append(self.measure(case, self.options.seconds))
 
     def services(self):
         """Starts each build with each number of registrations, on SQLite and, where wanted, on PostgreSQL."""
