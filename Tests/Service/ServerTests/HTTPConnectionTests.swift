@@ -77,6 +77,10 @@ import Testing
     let (one, last) = (Self.get("/short"), Self.get("/short", Self.close))
     #expect(try await exchange(one + one + last) == Self.short + Self.short + Self.shortAtLast)
     #expect(try await exchange(one, last) == Self.short + Self.shortAtLast)
+    let three = (1...3).map { Self.get("/host?\($0)", $0 == 3 ? Self.close : "") }
+    for answers in try await [exchange(three.joined()), exchange(three[0], three[1], three[2])] {
+      #expect(answers.matches(of: #/a /host\?(\d)/#).map(\.1) == ["1", "2", "3"], "\(answers)")
+    }
   }
 
   @Test func `Who closes its half gets its answer`() async throws {
