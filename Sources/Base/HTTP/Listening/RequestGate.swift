@@ -123,7 +123,7 @@ final class RequestGate {
     connectionGuard?.stopReading()
   }
 
-  /// The latest request is the last one.
+  /// The connection closes with the answer to the latest request, of whose body no more can be read.
   func endWithAnswer() { isLast = true }
 
   func shutDown() {

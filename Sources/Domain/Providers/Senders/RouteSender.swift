@@ -127,7 +127,7 @@ package final class RouteSender: Sendable {
   ) async -> Awaited<Sender.Answer> {
     let trip: Trip
     switch admit(recipient, since: began, until: deadline, isPatient: isPatient, isFirst: isFirst) {
-    case .sent(let begun): trip = begun
+    case .admitted(let admitted): trip = admitted
     case .refused(let answer): return .ended(answer)
     }
     switch await send(deadline) {
@@ -168,7 +168,7 @@ package final class RouteSender: Sendable {
   }
 
   private enum Admission {
-    case sent(Trip)
+    case admitted(Trip)
     case refused(Sender.Answer)
   }
 
@@ -191,7 +191,7 @@ package final class RouteSender: Sendable {
       endRequest(unproven)
       return .refused(unsent(outcome, since: started))
     }
-    return .sent(
+    return .admitted(
       Trip(
         recipient, since: began, from: started, until: end, isProbe: isProbe, isFirst: isFirst,
         unproven: unproven))

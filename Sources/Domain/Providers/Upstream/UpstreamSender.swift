@@ -100,9 +100,8 @@ extension Sender {
 
   /// Registers what the upstream bouncer may not know yet, then sends the notifications.
   // Not inlined: it would add to the memory of each push's task (`Documentation/Decisions` 0023).
-  @inline(never) func sendAsOwner(_ push: Push, of owner: Owner, deadline: NIODeadline) async -> Awaited<
-    Answer
-  > {
+  @inline(never)
+  func sendAsOwner(_ push: Push, of owner: Owner, deadline: NIODeadline) async -> Awaited<Answer> {
     guard case .upstream(let push) = push else { return .ended(Answer(.rejected(.unknown), .ourselves)) }
     for (registration, introduction) in push.introductions {
       if introduced.remove(registration) { continue }

@@ -50,7 +50,7 @@ struct PostgreSQLLookUpTests {
   }
 
   @Test
-  func `do not wait for what scans, nor for long lists`() async throws {
+  func `with many keys go another way, which others need not wait for`() async throws {
     try await withPostgreSQL(script: "CREATE TABLE t (a BIGINT PRIMARY KEY)") { database, _ in
       try await behindLock(database) { open in
         let keys = (0..<100).map { Value.integer($0) }
